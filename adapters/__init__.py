@@ -1,0 +1,13 @@
+"""What a profile means and how each engine says it. Pure: no process, no network, no clock."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import adapters.llama_cpp
+import adapters.vllm
+from adapters.contract import Adapter
+
+ADAPTERS: Final[Mapping[str, Adapter]] = {
+    "llama_cpp": adapters.llama_cpp,
+    "vllm": adapters.vllm,
+}

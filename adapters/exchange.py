@@ -1,0 +1,105 @@
+"""Talking to an engine without doing I/O: a conversation yields calls and receives replies.
+
+Adapters write conversations; orchestrator/wire.py holds them over HTTP. So what is asked of an
+engine, and how its answer is read, is tested without one and written once per engine.
+"""
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class EngineAnswerError(Exception):
+    """The engine answered, but not with what its version is known to answer."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One HTTP request; a body means POST with JSON, none means GET."""
+
+    path: str
+    body: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back: status and body text."""
+
+    call: Call
+    status: int
+    text: str
+
+    def json(self) -> Any:
+        """The body as data. Raises EngineAnswerError when the call failed or this is not JSON."""
+        self.require_ok()
+        try:
+            return msgspec.json.decode(self.text)
+        except msgspec.DecodeError as error:
+            message = f"{self.call.path} answered no JSON: {self.text[:200]!r}"
+            raise EngineAnswerError(message) from error
+
+    def require_ok(self) -> str:
+        """The body text of a successful answer; raises EngineAnswerError otherwise."""
+        if self.status != 200:
+            excerpt = " ".join(self.text[:300].split())
+            raise EngineAnswerError(f"{self.call.path} answered {self.status}: {excerpt}")
+        return self.text
+
+
+Conversation: TypeAlias = Generator[Call, Reply, T]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a running engine says of itself. `models` are names it serves; `fingerprint` is the
+    engine's own digest of its configuration, where it has one."""
+
+    version: str | None
+    models: tuple[str, ...]
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What shows whether drafts are made. None: the engine has no such counter."""
+
+    drafted: int | None
+    accepted: int | None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One answer as token ids. `prompt_ids` are the ids the engine really read."""
+
+    prompt_ids: tuple[int, ...]
+    ids: tuple[int, ...]
+    text: str
+    finish_reason: str
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A next token and its log-probability in nats."""
+
+    token: int
+    logprob: float
+    text: str = ""
+
+
+def field(data: Any, *path: str | int) -> Any:
+    """`data[path[0]][path[1]]…`; raises EngineAnswerError naming the path when it is not there."""
+    here = data
+    for part in path:
+        try:
+            here = here[part]
+        except (KeyError, IndexError, TypeError) as error:
+            where = ".".join(str(p) for p in path)
+            message = f"the engine's answer has no {where}: {str(data)[:200]}"
+            raise EngineAnswerError(message) from error
+    return here

@@ -1,0 +1,93 @@
+"""Launch: what starts one worker, as data. Rendering writes nothing and starts nothing."""
+
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+
+@dataclass(frozen=True)
+class Model:
+    """The weights a worker serves. Targets and drafts are local paths or hub ids."""
+
+    name: str
+    target: str
+    context: int | None = None  # tokens
+    drafts: Mapping[str, str] = field(default_factory=dict)
+    revision: str | None = None
+
+
+@dataclass(frozen=True)
+class WorkerSpec:
+    """What an adapter needs to know of one worker. `command` is the resolved engine program."""
+
+    name: str
+    engine_version: str
+    command: tuple[str, ...]
+    model: Model
+    port: int
+    host: str = "127.0.0.1"
+    gpus: tuple[int, ...] | None = None
+    args: Mapping[str, JsonValue] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        """The variables this worker adds to the inherited ones; `gpus: []` hides every GPU."""
+        if self.gpus is None:
+            return dict(self.env)
+        return {**self.env, "CUDA_VISIBLE_DEVICES": ",".join(str(gpu) for gpu in self.gpus)}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """`command` starts the engine, `arguments` configure it, `address` says where it listens.
+
+    `batch_limit` is the largest number of requests at once for which this launch does what the
+    profile's schedule says; None when the engine follows the schedule itself.
+    """
+
+    command: tuple[str, ...]
+    arguments: tuple[str, ...]
+    address: tuple[str, ...]
+    port: int
+    host: str = "127.0.0.1"
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    image: str | None = None
+    batch_limit: int | None = None
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return self.command + self.arguments + self.address
+
+    def text(self) -> str:
+        """The golden form: one argument a line, then env and files."""
+        lines = [shlex.quote(argument) for argument in self.argv]
+        lines += [f"env {name}={shlex.quote(value)}" for name, value in sorted(self.env.items())]
+        for name, content in sorted(self.files.items()):
+            lines += [f"file {name}", *(f"  {line}" for line in content.splitlines())]
+        if self.batch_limit is not None:
+            lines.append(f"batch-limit {self.batch_limit}")
+        return "\n".join(lines) + "\n"
+
+    def shell(self) -> str:
+        """The command as a user can paste it into a shell."""
+        env = [f"{name}={shlex.quote(value)}" for name, value in sorted(self.env.items())]
+        return " ".join([*env, shlex.join(self.argv)])
+
+    def digest(self, stand_ins: Mapping[str, str] | None = None) -> str:
+        """SHA-256 over what decides the output: not the program's path, not the address.
+
+        `stand_ins` replaces machine-dependent values (paths of weights) by stable names, so that a
+        launch proved on one machine is known again on another.
+        """
+        names = stand_ins or {}
+        content = {
+            "arguments": [names.get(argument, argument) for argument in self.arguments],
+            "env": dict(sorted(self.env.items())),
+            "files": dict(sorted(self.files.items())),
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

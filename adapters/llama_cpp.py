@@ -1,0 +1,241 @@
+"""llama.cpp's llama-server: what its --spec flags mean and how a worker is started.
+
+Facts: builds b10306 to b11549; its source for the rules, real runs for the effects
+(docs/verified.md). The same argv starts a llama-server binary and the embedded server.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from pydantic import JsonValue
+
+from adapters import llama_cpp_api
+from adapters.contract import Api
+from adapters.dialect import Dialect, choose_dialect, version_problems
+from adapters.draft import draft_of, draft_problems
+from adapters.flag import FlagTable, load_flags
+from adapters.launch import Launch, WorkerSpec
+from adapters.option import merge, option_problems, spell
+from adapters.problem import Path, Problem, did_you_mean
+from adapters.profile import Drafted, Ngram, Profile, Suffix, WithDraft
+from adapters.schedule import fixed_batch_limit, fixed_gamma
+
+TITLE = "llama.cpp"
+SUPPORTED: tuple[Dialect, ...] = (Dialect("b11434", (10306,), (11550,)),)
+COMMANDS: tuple[str, ...] = ("llama-server",)
+EMBEDDED: tuple[str, str] | None = ("adapters.embedded", "xllamacpp")
+HEALTH = "/health"
+METRICS: Mapping[str, str] = {
+    "drafts": "llamacpp:spec_decode_num_drafts_total",
+    "drafted": "llamacpp:spec_decode_num_draft_tokens_total",
+    "accepted": "llamacpp:spec_decode_num_accepted_tokens_total",
+    "accepted_per_position": "llamacpp:spec_decode_num_accepted_tokens_per_pos_total",
+    "generated": "llamacpp:tokens_predicted_total",
+    "running": "llamacpp:requests_processing",
+    "waiting": "llamacpp:requests_deferred",
+}
+_NO_LOGPROBS = "llama.cpp gives log-probability 0 for tokens of a verify step (#27972)"
+LIMITS: Mapping[str, str] = {
+    "logprobs": _NO_LOGPROBS,
+    "top_logprobs": _NO_LOGPROBS,
+    "n_probs": _NO_LOGPROBS,
+}
+api: Api = llama_cpp_api
+
+_OURS: Final[Mapping[str, str]] = {
+    "model": "it comes from models: in the fleet",
+    "hf-repo": "it comes from models: in the fleet",
+    "alias": "it is the model's name in the fleet",
+    "ctx-size": "it comes from models.<name>.context",
+    "host": "workers listen on loopback",
+    "port": "it comes from workers: in the fleet",
+    "metrics": "it is always on: readiness needs the counters",
+    "slots": "it is always on: readiness needs it",
+    "api-key": "secrets do not belong in argv: use api-key-file",
+    "spec-draft-model": "it comes from models.<name>.drafts",
+    "spec-draft-n-max": "set speculation.gamma",
+    "spec-default": "use speculation.method ngram with spec-type ngram-mod",
+    "spec-ngram-simple-size-n": "set speculation.lookup.min",
+    "spec-ngram-simple-size-m": "set speculation.gamma",
+    "spec-ngram-map-k-size-n": "set speculation.lookup.min",
+    "spec-ngram-map-k-size-m": "set speculation.gamma",
+    "spec-ngram-map-k4v-size-n": "set speculation.lookup.min",
+    "spec-ngram-map-k4v-size-m": "set speculation.gamma",
+    "spec-ngram-mod-n-match": "set speculation.lookup.min",
+    "spec-ngram-mod-n-max": "set speculation.gamma",
+}
+_LOSSY = ("spec-synth-len", "spec-synth-rates")
+_NGRAM_TYPES = ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache")
+_NGRAM_CACHE_LENGTH = 8  # hard-wired in common/speculative.cpp
+_TYPES: Final[Mapping[str, str]] = {
+    "draft_model": "draft-simple",
+    "eagle3": "draft-eagle3",
+    "mtp": "draft-mtp",
+}
+
+
+def version_command(command: tuple[str, ...]) -> tuple[str, ...]:
+    return (*command, "--version")
+
+
+def read_version(output: str) -> str | None:
+    """The build number of `version: 11434 (abc)`; packaged builds may say 0 or 1."""
+    for line in output.splitlines():
+        if line.startswith("version:"):
+            return line.split()[1]
+    return None
+
+
+def check(profile: Profile, worker: WorkerSpec) -> list[Problem]:
+    table = _table(worker.engine_version)
+    native = dict(profile.engine.get("llama_cpp", {}))
+    spec_type = native.pop("spec-type", native.pop("spec_type", None))
+    problems = option_problems(native, table, _OURS, ("engine", "llama_cpp"))
+    problems += _lossy_problems(native, profile)
+    problems += _type_problems(profile, spec_type)
+    problems += draft_problems(profile, worker)
+    spec = profile.speculation
+    if isinstance(spec, Suffix):
+        problems.append(_no_suffix())
+    if isinstance(spec, Drafted):
+        problems += _schedule_problems(spec)
+    if isinstance(spec, Ngram):
+        problems += _lookup_problems(spec, spec_type)
+    if isinstance(spec, WithDraft) and spec.tensor_parallel:
+        message = "llama.cpp has no tensor parallel size for drafts"
+        hint = "leave it out; place the draft with engine.llama_cpp.spec-draft-device"
+        path: Path = ("speculation", "tensor_parallel")
+        problems.append(Problem(path, message, hint, severity="lost", code="draft-tp"))
+    return problems
+
+
+def check_arguments(arguments: Mapping[str, JsonValue], version: str) -> list[Problem]:
+    ours = {**_OURS, "spec-type": "it comes from the profile's speculation"}
+    problems = version_problems(TITLE, SUPPORTED, version)
+    return problems + option_problems(arguments, _table(version), ours)
+
+
+def render(profile: Profile, worker: WorkerSpec) -> Launch:
+    native = dict(profile.engine.get("llama_cpp", {}))
+    spec_type = native.pop("spec-type", native.pop("spec_type", None))
+    options = merge(native, worker.args)
+    model = worker.model
+    arguments = ["--alias", model.name, "--metrics", "--slots"]
+    if model.context:
+        arguments += ["--ctx-size", str(model.context * _split_slots(options))]
+    arguments += spell(options, _table(worker.engine_version))
+    spec, batch_limit = profile.speculation, None
+    if isinstance(spec, Drafted):
+        batch_limit = fixed_batch_limit(spec)
+        draft = draft_of(profile, model)
+        arguments += _spec_arguments(spec, str(spec_type or ""), draft)
+    source = "--model" if model.target.endswith(".gguf") else "--hf-repo"
+    return Launch(
+        command=(*worker.command, source, model.target),
+        arguments=tuple(arguments),
+        address=("--host", worker.host, "--port", str(worker.port)),
+        port=worker.port,
+        host=worker.host,
+        env=worker.environment(),
+        batch_limit=batch_limit,
+    )
+
+
+def _spec_arguments(spec: Drafted, ngram_type: str, draft: str | None) -> list[str]:
+    gamma = str(fixed_gamma(spec))
+    if isinstance(spec, Ngram):
+        return _ngram_arguments(spec, ngram_type or "ngram-simple", gamma)
+    method = getattr(spec, "method", "")
+    arguments = ["--spec-type", _TYPES[method]]
+    if draft:
+        arguments += ["--spec-draft-model", draft]
+    arguments += ["--spec-draft-n-max", gamma, "--spec-draft-n-min", "0"]
+    return [*arguments, "--spec-draft-p-min", "0"]  # its default changed between builds
+
+
+def _ngram_arguments(spec: Ngram, ngram_type: str, gamma: str) -> list[str]:
+    """--spec-draft-n-max has no effect on n-gram types: the length is size-m, or mod's n-max."""
+    arguments = ["--spec-type", ngram_type]
+    if ngram_type == "ngram-cache":
+        return arguments
+    if ngram_type == "ngram-mod":
+        arguments += ["--spec-ngram-mod-n-match", str(spec.lookup.min)]
+        return [*arguments, "--spec-ngram-mod-n-min", "1", "--spec-ngram-mod-n-max", gamma]
+    flag = f"--spec-{ngram_type}"
+    return [*arguments, f"{flag}-size-n", str(spec.lookup.min), f"{flag}-size-m", gamma]
+
+
+def _split_slots(options: Mapping[str, JsonValue]) -> int:
+    """With -np N and no unified KV cache, each slot gets a N-th of --ctx-size."""
+    slots = options.get("parallel", 1)
+    return slots if isinstance(slots, int) and slots > 1 and not options.get("kv-unified") else 1
+
+
+def _table(version: str) -> FlagTable:
+    return load_flags("llama_cpp", choose_dialect(SUPPORTED, version)[0].name)
+
+
+def _lossy_problems(native: Mapping[str, JsonValue], profile: Profile) -> list[Problem]:
+    problems: list[Problem] = []
+    for name in native:
+        if name.replace("_", "-") in _LOSSY:
+            path: Path = ("engine", "llama_cpp", name)
+            message = f"{name} is lossy: drafts are accepted by dice, the output is not valid"
+            hint = "remove it, or write lossless: false for a bench"
+            problem = Problem(path, message, hint, code="lossy")
+            problems.append(problem if profile.lossless else replace(problem, severity="warning"))
+    return problems
+
+
+def _type_problems(profile: Profile, spec_type: JsonValue) -> list[Problem]:
+    path: Path = ("engine", "llama_cpp", "spec-type")
+    if spec_type is None:
+        return []
+    if not isinstance(profile.speculation, Ngram):
+        message = f"spec-type follows from method {profile.speculation.method}"
+        hint = "remove it; it only chooses among the n-gram types"
+        return [Problem(path, message, hint, code="option-is-ours")]
+    if spec_type not in _NGRAM_TYPES:
+        message = f"{spec_type!r} is not one of llama.cpp's n-gram types"
+        return [Problem(path, message, did_you_mean(str(spec_type), _NGRAM_TYPES))]
+    return []
+
+
+def _no_suffix() -> Problem:
+    message = "llama.cpp has no suffix decoding"
+    hint = "nearest: method ngram with engine.llama_cpp.spec-type ngram-mod (a shared pool)"
+    return Problem(("speculation", "method"), message, hint, code="no-method")
+
+
+def _schedule_problems(spec: Drafted) -> list[Problem]:
+    path: Path = ("speculation", "schedule")
+    if not spec.schedule:
+        return []
+    gamma, limit = fixed_gamma(spec), fixed_batch_limit(spec)
+    if gamma == 0:
+        message = "llama.cpp has one gamma for all batch sizes, and the first range says 0"
+        hint = "start the schedule with a gamma above 0, or use method none"
+        return [Problem(path, message, hint, severity="lost", code="schedule-by-router")]
+    if limit is None:
+        return []
+    message = (
+        f"llama.cpp has no schedule: it runs gamma {gamma}, and the router keeps this profile "
+        f"within {limit} request{'s' if limit > 1 else ''} at once"
+    )
+    hint = "give the route a next profile for larger batches"
+    return [Problem(path, message, hint, severity="warning", code="schedule-by-router")]
+
+
+def _lookup_problems(spec: Ngram, spec_type: JsonValue) -> list[Problem]:
+    if spec_type == "ngram-cache" and fixed_gamma(spec) != _NGRAM_CACHE_LENGTH:
+        message = f"ngram-cache always guesses {_NGRAM_CACHE_LENGTH} tokens"
+        hint = f"write gamma: {_NGRAM_CACHE_LENGTH}, or choose another spec-type"
+        path: Path = ("speculation", "gamma")
+        return [Problem(path, message, hint, severity="lost", code="gamma-fixed")]
+    if spec.lookup.min == spec.lookup.max:
+        return []
+    message = f"llama.cpp looks for one length: it uses lookup.min, {spec.lookup.min}"
+    hint = f"write max: {spec.lookup.min} too where only llama.cpp uses this profile"
+    path = ("speculation", "lookup", "max")
+    return [Problem(path, message, hint, severity="warning", code="lookup-length")]

@@ -1,0 +1,102 @@
+"""How a running llama-server is spoken to (tried on b11434 and b11549)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import JsonValue
+
+from adapters.exchange import (
+    Call,
+    Candidate,
+    Conversation,
+    EngineAnswerError,
+    Generation,
+    Identity,
+    Proof,
+    field,
+)
+
+_PROOF_TOKENS = 24
+# cache_prompt makes results depend on what the slot held before (tools/server/README.md).
+_GREEDY: Mapping[str, Any] = {
+    "temperature": 0,
+    "top_k": 1,
+    "seed": 0,
+    "repeat_penalty": 1,
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "cache_prompt": False,
+}
+
+
+def identify() -> Conversation[Identity]:
+    props = yield Call("/props")
+    models = yield Call("/v1/models")
+    build = str(props.json().get("build_info") or "")
+    names = tuple(str(field(entry, "id")) for entry in field(models.json(), "data"))
+    return Identity(build.partition("-")[0].lstrip("b") or None, names, build or None)
+
+
+def complete(model: str) -> Conversation[str]:
+    """Returns the build; llama.cpp has no digest of its configuration."""
+    body = {"prompt": "1, 2, 3,", "n_predict": 2, "ignore_eos": True, **_GREEDY}
+    reply = yield Call("/completion", body)
+    answer = reply.json()
+    if field(answer, "tokens_predicted") < 1:
+        raise EngineAnswerError("the engine completed nothing")
+    return str(answer.get("system_fingerprint") or "")
+
+
+def prove(model: str) -> Conversation[Proof]:
+    """Every slot must say that it speculates, and an answer forced to repeat itself must draft."""
+    slots = (yield Call("/slots")).json()
+    idle = [s for s in slots if s.get("speculative") is not True]
+    token = field((yield Call("/tokenize", {"content": " a"})).json(), "tokens", -1)
+    body = {
+        "prompt": [token] * _PROOF_TOKENS,
+        "n_predict": _PROOF_TOKENS,
+        "logit_bias": [[token, 100.0]],
+        "ignore_eos": True,
+        **_GREEDY,
+    }
+    timings = field((yield Call("/completion", body)).json(), "timings")
+    drafted = timings.get("draft_n")  # absent when nothing was drafted
+    detail = f"{len(idle)} of {len(slots)} slots do not speculate" if idle else "timings.draft_n"
+    if drafted is None and len(idle) == len(slots):
+        return Proof(None, None, detail)
+    return Proof(int(drafted or 0), int(timings.get("draft_n_accepted") or 0), detail)
+
+
+def generate(model: str, request: Mapping[str, JsonValue]) -> Conversation[Generation]:
+    if "messages" in request:
+        return (yield from _generate_chat(model, request))
+    prompt = request["prompt"]
+    fields = {k: v for k, v in request.items() if k not in ("prompt", "max_tokens")}
+    body = {**fields, "prompt": prompt, "n_predict": request.get("max_tokens"), **_GREEDY}
+    tokens = yield Call("/tokenize", {"content": prompt, "add_special": True})
+    answer = (yield Call("/completion", body | {"return_tokens": True})).json()
+    finish = "length" if answer.get("stop_type") == "limit" else "stop"
+    ids = tuple(field(answer, "tokens"))
+    return Generation(tuple(field(tokens.json(), "tokens")), ids, field(answer, "content"), finish)
+
+
+def _generate_chat(model: str, request: Mapping[str, JsonValue]) -> Conversation[Generation]:
+    """The chat route tells token ids only beside logprobs; the ids are right while speculating."""
+    template = yield Call("/apply-template", {"messages": request["messages"]})
+    content = field(template.json(), "prompt")
+    tokens = yield Call("/tokenize", {"content": content, "add_special": True})
+    body = {**request, "model": model, "logprobs": True, "top_logprobs": 1, **_GREEDY}
+    choice = field((yield Call("/v1/chat/completions", body)).json(), "choices", 0)
+    logprobs = choice.get("logprobs") or {}
+    ids = tuple(int(field(entry, "id")) for entry in logprobs.get("content") or [])
+    text = str(field(choice, "message", "content") or "")
+    prompt_ids = tuple(field(tokens.json(), "tokens"))
+    return Generation(prompt_ids, ids, text, str(choice.get("finish_reason")))
+
+
+def candidates(model: str, ids: tuple[int, ...]) -> Conversation[tuple[Candidate, ...]]:
+    body = {"prompt": list(ids), "n_predict": 1, "n_probs": 5, **_GREEDY}
+    answer = (yield Call("/completion", body)).json()
+    top = field(answer, "completion_probabilities", 0, "top_logprobs")
+    found = [Candidate(int(t["id"]), float(t["logprob"]), str(t["token"])) for t in top]
+    return tuple(sorted(found, key=lambda c: -c.logprob))

@@ -1,0 +1,233 @@
+"""From a document to a checked model: every mistake at once, each at its line and column."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path as FilePath
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from adapters.document import Document, read_document
+from adapters.problem import Path, Problem, did_you_mean, path_text
+from adapters.profile import LARGEST_GAMMA, Profile
+from adapters.pruning import Pruned
+from adapters.schedule import profile_problems
+
+M = TypeVar("M", bound=BaseModel)
+
+_KINDS = {"dict": "a mapping", "list": "a list", "str": "text", "NoneType": "nothing"}
+# What an unreadable required value is taken for, so that the checks of its neighbours still run.
+_STAND_INS = {"profile": "unread", "fleet": "unread", "gamma": LARGEST_GAMMA}
+_BOUNDS = {
+    "greater_than_equal": ("ge", "at least"),
+    "less_than_equal": ("le", "at most"),
+    "greater_than": ("gt", "above"),
+    "less_than": ("lt", "below"),
+}
+_EXPECTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+
+
+@dataclass(frozen=True)
+class Reading(Generic[M]):
+    """One file as read. `value` is None when not even a part of it can be used.
+
+    With fatal problems `value` holds what could still be read, so that later checks can go on; it
+    must not be acted on.
+    """
+
+    document: Document
+    value: M | None
+    problems: list[Problem]
+    pruned: Pruned
+
+    @property
+    def is_usable(self) -> bool:
+        return self.value is not None and not any(p.is_fatal for p in self.problems)
+
+
+def read_profile(file: FilePath, shown_as: str | None = None) -> Reading[Profile]:
+    """Read and check one profile file."""
+    reading = read_model(read_document(file, shown_as), Profile)
+    if reading.value is None:
+        return reading
+    return with_problems(reading, profile_problems(reading.value))
+
+
+def with_problems(reading: Reading[M], problems: list[Problem]) -> Reading[M]:
+    """The reading with more problems, located in its document; one complaint a path."""
+    known = {p.path for p in reading.problems if p.is_fatal}
+    moved = (replace(p, path=reading.pruned.original(p.path)) for p in problems)
+    new = (p for p in moved if p.path not in known and not _is_consequence(p.path, known))
+    located = [reading.document.locate(p) for p in new]
+    return replace(reading, problems=[*reading.problems, *located])
+
+
+def _is_consequence(path: Path, known: set[Path]) -> bool:
+    """Whether a complaint on a list item only follows from an unreadable neighbour left out."""
+    for end, part in enumerate(path):
+        if isinstance(part, int):
+            beside = {(*path[:end], part + step) for step in (-1, 1)}
+            return any(known_path[: end + 1] in beside for known_path in known)
+    return False
+
+
+def read_model(document: Document, model: type[M]) -> Reading[M]:
+    """Validate strictly as JSON; after mistakes, validate what is left without them."""
+    problems, pruned = list(document.problems), Pruned(document.data)
+    if document.data is None and not problems:
+        problems.append(document.locate(Problem((), "the file is empty", code="empty-file")))
+    value = None
+    for _ in range(4):  # leaving one mistake out may uncover another, hardly ever more than twice
+        data = pruned.compact()
+        try:
+            value = model.model_validate_json(msgspec.json.encode(data))
+            break
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+        known = {p.path for p in problems}
+        found = [_complaint(data, detail, model) for detail in details]
+        found = [replace(p, path=pruned.original(p.path)) for p in found]
+        problems += [_located(document, p) for p in found if p.path not in known]
+        pruned.leave_out([p.path for p in found], _STAND_INS)
+    return Reading(document, value, problems, pruned)
+
+
+def _located(document: Document, problem: Problem) -> Problem:
+    at_key = problem.code in ("unknown-key", "missing-key")
+    return document.locate(problem, at="key" if at_key else "value")
+
+
+def _data_path(data: Any, loc: tuple[str | int, ...]) -> Path:
+    """Pydantic's location as a path in the data: without the tags of unions that it adds."""
+    return tuple(_steps(data, loc))
+
+
+def _steps(data: Any, loc: tuple[str | int, ...]) -> Iterator[str | int]:
+    for index, part in enumerate(loc):
+        is_index = isinstance(data, list) and isinstance(part, int) and part < len(data)
+        if is_index or (isinstance(data, Mapping) and part in data):
+            data = data[part]
+            yield part
+        elif index == len(loc) - 1 and isinstance(data, Mapping):
+            yield part
+
+
+def _complaint(data: Any, detail: ErrorDetails, model: type[BaseModel]) -> Problem:
+    kind, loc = detail["type"], detail["loc"]
+    if loc and loc[-1] == "[key]":  # the key of a mapping is wrong, not the value under it
+        message = f"unknown key {detail['input']!r}"
+        hint = _reason(detail)[1]
+        return Problem(_data_path(data, loc[:-1]), message, hint, code="unknown-key")
+    path = _data_path(data, loc)
+    if kind == "extra_forbidden":
+        hint = did_you_mean(str(loc[-1]), _known_keys(model, loc))
+        return Problem(path, f"unknown key {str(loc[-1])!r}", hint, code="unknown-key")
+    if kind in ("missing", "union_tag_not_found"):
+        return _missing(path, detail, model)
+    message, hint = _reason(detail)
+    return Problem(path, message, hint, code="bad-value")
+
+
+def _missing(path: Path, detail: ErrorDetails, model: type[BaseModel]) -> Problem:
+    if detail["type"] == "union_tag_not_found":
+        path = (*path, detail["ctx"]["discriminator"].strip("'"))
+    text = _description(model, detail["loc"]) if detail["type"] == "missing" else ""
+    return Problem(path, f"{path_text(path[-1:])!r} is missing", text, code="missing-key")
+
+
+def _reason(detail: ErrorDetails) -> tuple[str, str]:
+    kind, seen, context = detail["type"], detail["input"], detail.get("ctx", {})
+    if kind == "union_tag_invalid":
+        tags = [tag.strip("' ") for tag in context["expected_tags"].split(",")]
+        what = context["discriminator"].strip("'")
+        return f"unknown {what} {context['tag']!r}", did_you_mean(context["tag"], tags)
+    if kind in ("literal_error", "enum"):
+        choices = context["expected"].replace(" or ", ", ").replace("'", "").split(", ")
+        message = f"{_seen(seen)} is not one of the values known here"
+        return message, did_you_mean(str(seen), choices)
+    if kind == "string_pattern_mismatch":
+        return f"{_seen(seen)} is not a valid name", f"it must match {context['pattern']}"
+    if kind in _BOUNDS:
+        bound, words = _BOUNDS[kind]
+        return f"must be {words} {context[bound]}, found {_seen(seen)}", ""
+    if kind == "value_error":
+        return f"{_seen(seen)}: {context['error']}", ""
+    if kind in _EXPECTED:
+        return f"expected {_EXPECTED[kind]}, found {_seen(seen)}", _quote_hint(kind, seen)
+    message = detail["msg"]
+    return f"{message[0].lower()}{message[1:]}, found {_seen(seen)}", ""
+
+
+def _quote_hint(kind: str, seen: Any) -> str:
+    if kind == "string_type" and isinstance(seen, bool | int | float):
+        return "put it in quotes"
+    if kind.startswith("bool") and str(seen).lower() in ("on", "off", "yes", "no"):
+        return f"write {'true' if str(seen).lower() in ('on', 'yes') else 'false'}"
+    return ""
+
+
+def _seen(value: Any) -> str:
+    name = type(value).__name__
+    if name in ("dict", "list", "NoneType"):
+        return _KINDS[name]
+    text = repr(value) if isinstance(value, str) else str(value).lower()
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _known_keys(model: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
+    """The keys that the mapping holding `loc`'s last part may have."""
+    return list(_schema_at(model, loc[:-1]).get("properties", {}))
+
+
+def _description(model: type[BaseModel], loc: tuple[str | int, ...]) -> str:
+    properties = _schema_at(model, loc[:-1]).get("properties", {})
+    return str(properties.get(loc[-1], {}).get("description", ""))
+
+
+def _schema_at(model: type[BaseModel], loc: tuple[str | int, ...]) -> dict[str, Any]:
+    """The part of the model's JSON schema that `loc` leads to; unions are entered by their tag."""
+    root = model.model_json_schema()
+    here: dict[str, Any] = root
+    for part in loc:
+        here = _step_schema(root, here, part)
+    return _deref(root, here)
+
+
+def _step_schema(root: dict[str, Any], here: dict[str, Any], part: str | int) -> dict[str, Any]:
+    here = _deref(root, here)
+    if isinstance(part, int):
+        return dict(here.get("items", {}))
+    if part in here.get("properties", {}):
+        return dict(here["properties"][part])
+    mapping = here.get("discriminator", {}).get("mapping", {})
+    if part in mapping:
+        return {"$ref": mapping[part]}
+    for choice in here.get("anyOf", []):
+        target = _deref(root, choice)
+        if part in target.get("properties", {}) or target.get("title") == part:
+            return target if target.get("title") == part else dict(target["properties"][part])
+    extra = here.get("additionalProperties", {})
+    return dict(extra) if isinstance(extra, dict) else {}
+
+
+def _deref(root: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    while "$ref" in node or len(node.get("allOf", [])) == 1:
+        node = node["allOf"][0] if "allOf" in node else root["$defs"][node["$ref"].split("/")[-1]]
+    choices = [c for c in node.get("anyOf", []) if c.get("type") != "null"]
+    return _deref(root, choices[0]) if len(choices) == 1 else node

@@ -1,0 +1,79 @@
+"""What a batch-size schedule must hold, whatever the engine."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from adapters.problem import Path, Problem
+from adapters.profile import Drafted, Ngram, Profile, Tier
+
+
+def profile_problems(profile: Profile) -> list[Problem]:
+    """Mistakes between the fields of one profile, which no single field can see."""
+    spec = profile.speculation
+    problems: list[Problem] = []
+    if isinstance(spec, Ngram) and spec.lookup.min > spec.lookup.max:
+        message = f"min ({spec.lookup.min}) is above max ({spec.lookup.max})"
+        path: Path = ("speculation", "lookup", "min")
+        problems.append(Problem(path, message, "write min <= max", code="lookup-order"))
+    if isinstance(spec, Drafted) and spec.schedule:
+        problems += schedule_problems(spec.schedule, spec.gamma)
+    return problems
+
+
+def schedule_problems(tiers: Sequence[Tier], gamma: int) -> list[Problem]:
+    """First range at 1, no gap or overlap, only the last one open, no gamma above the profile's."""
+    root: Path = ("speculation", "schedule")
+    problems: list[Problem] = []
+    if tiers[0].batch.first != 1:
+        message = f"the first range starts at {tiers[0].batch.first}"
+        problems.append(
+            Problem((*root, 0, "batch"), message, "start it at 1", code="schedule-start")
+        )
+    for index, (before, tier) in enumerate(pairwise(tiers), start=1):
+        problems += _join_problems((*root, index, "batch"), before, tier)
+    if tiers[-1].batch.last is not None:
+        last = tiers[-1].batch
+        hint = f"write {last.first}+"
+        message = f"the last range ends at {last.last}: larger batches have no gamma"
+        path: Path = (*root, len(tiers) - 1, "batch")
+        problems.append(Problem(path, message, hint, code="schedule-end"))
+    for index, tier in enumerate(tiers):
+        if tier.gamma > gamma:
+            message = f"{tier.gamma} is above the profile's gamma, {gamma}"
+            path = (*root, index, "gamma")
+            hint = f"write at most {gamma}, or raise speculation.gamma"
+            problems.append(Problem(path, message, hint, code="schedule-gamma"))
+    return problems
+
+
+def _join_problems(path: Path, before: Tier, tier: Tier) -> list[Problem]:
+    last, first = before.batch.last, tier.batch.first
+    if last is None:
+        message, hint = f"{tier.batch} stands after the open range {before.batch}", "move it up"
+        return [Problem(path, message, hint, code="schedule-order")]
+    if first <= last:
+        message = f"{tier.batch} overlaps {before.batch}"
+        return [Problem(path, message, f"start it at {last + 1}", code="schedule-overlap")]
+    if first > last + 1:
+        message = f"batch sizes {last + 1} to {first - 1} have no gamma"
+        return [Problem(path, message, f"start it at {last + 1}", code="schedule-gap")]
+    return []
+
+
+def fixed_gamma(spec: Drafted) -> int:
+    """The gamma of an engine that knows no schedule: the one for the smallest batches."""
+    return spec.schedule[0].gamma if spec.schedule else spec.gamma
+
+
+def fixed_batch_limit(spec: Drafted) -> int | None:
+    """Largest batch at which an engine with `fixed_gamma` still does what the schedule says.
+
+    The router keeps such a pool within it and sends the rest along the route. None: no limit.
+    """
+    gamma = fixed_gamma(spec)
+    limit: int | None = None
+    for tier in spec.schedule or ():
+        if tier.gamma != gamma:
+            return limit
+        limit = tier.batch.last
+    return None

@@ -1,0 +1,105 @@
+"""How a running vLLM is spoken to (0.31 to 0.33; tried on 0.32.0)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import JsonValue
+
+from adapters.exchange import (
+    Call,
+    Candidate,
+    Conversation,
+    EngineAnswerError,
+    Generation,
+    Identity,
+    Proof,
+    field,
+)
+from adapters.metric import read_metrics
+
+_DRAFTED = "vllm:spec_decode_num_draft_tokens_total"
+_ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
+_PROOF_TOKEN = 5
+_PROOF_LENGTH = 24
+# A model folder's generation_config.json changes even greedy output (repetition_penalty), so every
+# sampling field is written out.
+_GREEDY: Mapping[str, Any] = {
+    "temperature": 0,
+    "top_p": 1,
+    "top_k": 0,
+    "repetition_penalty": 1,
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "seed": 0,
+}
+
+
+def identify() -> Conversation[Identity]:
+    version = yield Call("/version")
+    models = yield Call("/v1/models")
+    names = tuple(str(field(entry, "id")) for entry in field(models.json(), "data"))
+    return Identity(str(field(version.json(), "version")), names)
+
+
+def complete(model: str) -> Conversation[str]:
+    """Returns vLLM's system_fingerprint: its version and a digest of its whole configuration."""
+    body = {"model": model, "prompt": [_PROOF_TOKEN], "max_tokens": 2, **_GREEDY}
+    reply = yield Call("/v1/completions", body | {"ignore_eos": True})
+    if field(reply.json(), "usage", "completion_tokens") < 1:
+        raise EngineAnswerError("the engine completed nothing")
+    return str(reply.json().get("system_fingerprint") or "")
+
+
+def prove(model: str) -> Conversation[Proof]:
+    """One allowed token makes the answer repeat itself, so that even lookup methods must draft."""
+    before = yield Call("/metrics")
+    body = {
+        "model": model,
+        "prompt": [_PROOF_TOKEN] * _PROOF_LENGTH,
+        "max_tokens": _PROOF_LENGTH,
+        "allowed_token_ids": [_PROOF_TOKEN],
+        "ignore_eos": True,
+        **_GREEDY,
+    }
+    (yield Call("/v1/completions", body)).require_ok()
+    after = yield Call("/metrics")
+    names = {"drafted": _DRAFTED, "accepted": _ACCEPTED}
+    start = read_metrics(before.require_ok(), names)
+    end = read_metrics(after.require_ok(), names)
+    return Proof(_rise(start, end, "drafted"), _rise(start, end, "accepted"), _DRAFTED)
+
+
+def _rise(
+    start: Mapping[str, float | None], end: Mapping[str, float | None], name: str
+) -> int | None:
+    last = end[name]
+    return None if last is None else int(last - (start[name] or 0))
+
+
+def generate(model: str, request: Mapping[str, JsonValue]) -> Conversation[Generation]:
+    is_chat = "messages" in request
+    path = "/v1/chat/completions" if is_chat else "/v1/completions"
+    reply = yield Call(path, {**request, **_GREEDY, "model": model, "return_token_ids": True})
+    answer = reply.json()
+    choice = field(answer, "choices", 0)
+    prompt_ids = field(answer if is_chat else choice, "prompt_token_ids")
+    text = field(choice, "message", "content") if is_chat else field(choice, "text")
+    ids = field(choice, "token_ids")
+    if not isinstance(ids, list) or not isinstance(prompt_ids, list):
+        raise EngineAnswerError("the engine returned no token ids; is it older than 0.31?")
+    return Generation(tuple(prompt_ids), tuple(ids), text or "", str(choice.get("finish_reason")))
+
+
+def candidates(model: str, ids: tuple[int, ...]) -> Conversation[tuple[Candidate, ...]]:
+    body = {
+        "model": model,
+        "prompt": list(ids),
+        "max_tokens": 1,
+        "logprobs": 5,
+        "return_tokens_as_token_ids": True,
+        **_GREEDY,
+    }
+    reply = yield Call("/v1/completions", body)
+    top = field(reply.json(), "choices", 0, "logprobs", "top_logprobs", 0)
+    found = [Candidate(int(name.partition(":")[2]), float(lp)) for name, lp in top.items()]
+    return tuple(sorted(found, key=lambda c: -c.logprob))

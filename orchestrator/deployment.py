@@ -1,0 +1,226 @@
+"""Deployment: a fleet with its profiles, engines and launches worked out, and every problem."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from adapters import ADAPTERS
+from adapters.contract import Adapter
+from adapters.launch import Launch, Model, WorkerSpec
+from adapters.option import merge
+from adapters.problem import Problem, degrade, did_you_mean
+from adapters.profile import Profile
+from adapters.reading import Reading, read_profile, with_problems
+from orchestrator.errors import EngineError, InputError
+from orchestrator.fleet import EngineEntry, Fleet, WorkerEntry
+from orchestrator.fleet_check import read_fleet
+from orchestrator.program import ask_version, find_command
+from orchestrator.shipped import shipped
+from orchestrator.weights import locate
+
+
+@dataclass(frozen=True)
+class Member:
+    """One worker of a fleet, ready to launch (or, with `entry.url`, to be spoken to)."""
+
+    entry: WorkerEntry
+    profile: Profile
+    engine: EngineEntry
+    spec: WorkerSpec
+    launch: Launch
+    missing: str = ""  # why the engine cannot be started on this machine
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def adapter(self) -> Adapter:
+        return ADAPTERS[self.entry.engine]
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether draftgate launches it."""
+        return self.entry.url is None
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What a fleet file comes to. `members` holds the workers that can be used."""
+
+    file: Path
+    fleet: Fleet | None
+    members: tuple[Member, ...]
+    problems: tuple[Problem, ...]
+
+    def require(self) -> Fleet:
+        """The fleet. Raises InputError with every problem when one of them is fatal."""
+        if self.fleet is None or any(p.is_fatal for p in self.problems):
+            raise InputError(self.problems)
+        return self.fleet
+
+    def member(self, name: str) -> Member:
+        """Raises InputError naming the workers there are."""
+        for member in self.members:
+            if member.name == name:
+                return member
+        hint = did_you_mean(name, [m.name for m in self.members])
+        raise InputError(f"{self.file}: no worker {name!r}; {hint}")
+
+
+@dataclass(frozen=True)
+class _Engine:
+    """An engine of the fleet as found on this machine."""
+
+    entry: EngineEntry
+    command: tuple[str, ...]
+    version: str
+    missing: str = ""
+
+
+def read_deployment(file: Path, shown_as: str | None = None) -> Deployment:
+    """Read a fleet and all it names. Nothing is raised or started; engines tell their versions."""
+    reading = read_fleet(file, shown_as)
+    fleet = reading.value
+    if fleet is None:
+        return Deployment(file, None, (), tuple(reading.problems))
+    base = file.resolve().parent
+    profiles = {name: _find_profile(fleet, base, name) for name in _profile_names(fleet)}
+    reading = with_problems(reading, _missing_profiles(fleet, profiles))
+    names = sorted({str(w.engine) for w in fleet.workers})
+    engines = {name: _find_engine(fleet, base, name) for name in names}
+    reading = with_problems(reading, _engine_problems(engines))
+    members: list[Member] = []
+    for index, entry in enumerate(fleet.workers):
+        profile, engine = profiles.get(entry.profile), engines.get(entry.engine)
+        if profile and profile.value and engine and entry.model in fleet.models:
+            member = _member(fleet, base, entry, profile.value, engine)
+            reading, profile = _check_member(fleet, reading, profile, member, index)
+            profiles[entry.profile] = profile
+            members.append(replace(member, launch=_render(member, reading, profile)))
+    problems = [*reading.problems, *(p for r in profiles.values() if r for p in r.problems)]
+    return Deployment(file, fleet, tuple(members), tuple(problems))
+
+
+def _profile_names(fleet: Fleet) -> list[str]:
+    routed = [hop.profile for name in fleet.routes for hop in fleet.hops(name)]
+    return list(dict.fromkeys([*(w.profile for w in fleet.workers), *routed]))
+
+
+def _find_profile(fleet: Fleet, base: Path, name: str) -> Reading[Profile] | None:
+    """From the fleet's own folder first, then from those that come with draftgate."""
+    own = base / fleet.profiles / f"{name}.yaml"
+    for path in (own, shipped("profiles") / f"{name}.yaml"):
+        if path.is_file():
+            return read_profile(path, _short(path))
+    return None
+
+
+def _short(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _missing_profiles(
+    fleet: Fleet, profiles: Mapping[str, Reading[Profile] | None]
+) -> list[Problem]:
+    shipped_names = [path.stem for path in shipped("profiles").glob("*.yaml")]
+    problems: list[Problem] = []
+    for index, worker in enumerate(fleet.workers):
+        if profiles[worker.profile] is None:
+            message = f"no profile {worker.profile!r} in {fleet.profiles}/ or among the shipped"
+            hint = did_you_mean(worker.profile, shipped_names)
+            problems.append(Problem(("workers", index, "profile"), message, hint))
+    return problems
+
+
+def _find_engine(fleet: Fleet, base: Path, name: str) -> _Engine | None:
+    adapter = ADAPTERS.get(name)
+    if adapter is None:
+        return None
+    entry = fleet.engines.get(name, EngineEntry())  # type: ignore[call-overload]
+    launches = any(w.engine == name and w.url is None for w in fleet.workers)
+    newest = adapter.SUPPORTED[-1].name
+    try:
+        command = find_command(adapter, entry.command, base)
+        version = entry.version
+        if version == "auto":
+            version = ask_version(adapter, command) if launches else newest
+        return _Engine(entry, command, version)
+    except EngineError as error:
+        version = newest if entry.version == "auto" else entry.version
+        return _Engine(entry, (adapter.COMMANDS[0],), version, str(error) if launches else "")
+
+
+def _engine_problems(engines: Mapping[str, _Engine | None]) -> list[Problem]:
+    """Paths in the fleet: an engine that is not here is a warning, so that CI can still check."""
+    problems: list[Problem] = []
+    for name, engine in engines.items():
+        if engine is None:
+            continue
+        root = ("engines", name)
+        if engine.missing:
+            message = f"{engine.missing}; checked as version {engine.version}"
+            path = (*root, "command")
+            problems.append(Problem(path, message, severity="warning", code="no-engine"))
+        found = ADAPTERS[name].check_arguments(engine.entry.args, engine.version)
+        problems += [_below((*root, "args"), p, (*root, "version")) for p in found]
+    return problems
+
+
+def _below(root: tuple[str | int, ...], problem: Problem, whole: tuple[str, ...]) -> Problem:
+    """An adapter's problem under its place in the fleet; one without a path concerns `whole`."""
+    return replace(problem, path=(*root, *problem.path) if problem.path else whole)
+
+
+def _member(
+    fleet: Fleet, base: Path, entry: WorkerEntry, profile: Profile, engine: _Engine
+) -> Member:
+    model = fleet.models[entry.model]
+    host, port = "127.0.0.1", entry.port or 0
+    if entry.url:
+        parts = urlsplit(entry.url)
+        host, port = parts.hostname or host, parts.port or 80
+    spec = WorkerSpec(
+        name=entry.name,
+        engine_version=engine.version,
+        command=engine.command,
+        model=Model(
+            name=entry.model,
+            target=locate(model.target, base),
+            context=model.context,
+            drafts={name: locate(draft, base) for name, draft in model.drafts.items()},
+            revision=model.revision,
+        ),
+        port=port,
+        host=host,
+        gpus=entry.gpus,
+        args=merge(engine.entry.args, entry.args),
+        env=engine.entry.env,
+    )
+    return Member(entry, profile, engine.entry, spec, Launch((), (), (), port), engine.missing)
+
+
+def _check_member(
+    fleet: Fleet, reading: Reading[Fleet], profile: Reading[Profile], member: Member, index: int
+) -> tuple[Reading[Fleet], Reading[Profile]]:
+    """The fleet's and the profile's readings with what the engine's adapter says of this worker."""
+    version = member.spec.engine_version
+    own = member.adapter.check_arguments(member.entry.args, version)
+    placed = [_below(("workers", index, "args"), p, ()) for p in own if p.path]
+    found = member.adapter.check(member.profile, member.spec)
+    if fleet.degrade == "allow":
+        found = degrade(found)
+    asked_by = f" (worker {member.name}, {member.adapter.TITLE} {version})"
+    found = [replace(p, message=p.message + asked_by) for p in found]
+    return with_problems(reading, placed), with_problems(profile, found)
+
+
+def _render(member: Member, reading: Reading[Fleet], profile: Reading[Profile]) -> Launch:
+    """An empty launch where problems stand in the way: nothing may be started from it."""
+    if any(p.is_fatal for p in [*reading.problems, *profile.problems]):
+        return member.launch
+    return member.adapter.render(member.profile, member.spec)

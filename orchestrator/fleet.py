@@ -1,0 +1,206 @@
+"""Fleet: one YAML file that says which models, engines and workers there are and who gets what."""
+
+import re
+from typing import Annotated, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from adapters.profile import EngineName, Model, Name
+
+Port: TypeAlias = Annotated[int, Field(ge=1, le=65535)]
+
+_COMPARISON = re.compile(r"(>=|<=|>|<|==)\s*(-?[0-9]+(?:\.[0-9]+)?)")
+_SECRET = re.compile(r"(?i)(key|token|secret|passw|credential)")
+
+
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+    return pattern
+
+
+def _is_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme != "http" or not parts.hostname or parts.path.strip("/") or parts.query:
+        raise ValueError("an engine's address is written http://host:port, without a path")
+    return url.rstrip("/")
+
+
+def _is_address(text: str) -> str:
+    split_address(text)
+    return text
+
+
+def _no_secret(env: dict[str, str]) -> dict[str, str]:
+    for name in env:
+        if _SECRET.search(name):
+            raise ValueError(f"{name} looks like a secret: set it in draftgate's own environment")
+    return env
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """`127.0.0.1:8400` or `[::1]:8400` as host and port. Raises ValueError."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 <= int(port) <= 65535:
+        raise ValueError("an address is written host:port, as in 127.0.0.1:8400")
+    return host.strip("[]"), int(port)
+
+
+Pattern: TypeAlias = Annotated[str, AfterValidator(_compiles)]
+Comparison: TypeAlias = Annotated[str, Field(pattern=f"^{_COMPARISON.pattern}$")]
+Address: TypeAlias = Annotated[str, AfterValidator(_is_address)]
+Url: TypeAlias = Annotated[str, AfterValidator(_is_url)]
+Environment: TypeAlias = Annotated[dict[str, str], AfterValidator(_no_secret)]
+
+
+class Package(Model):
+    """Weights that a Python package carries and can assemble into one file."""
+
+    package: str = Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$", description="Importable name.")
+    file: str = Field(pattern=r"^[^/\\]+$", description="Name of the assembled file.")
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="Digest the file must have.")
+    convert: Literal["float32", "bfloat16"] | None = Field(
+        default=None,
+        description="Convert to a Hugging Face folder of this type, for engines without GGUF.",
+    )
+
+
+class ModelEntry(Model):
+    """A model by its short name: the name clients send as `model`."""
+
+    target: str | Package = Field(description="A path, a hub id, or a package.")
+    revision: str | None = Field(default=None, description="Hub revision of the target.")
+    context: int | None = Field(default=None, ge=16, description="Served context, in tokens.")
+    drafts: dict[Name, str] = Field(
+        default_factory=dict, description="Draft models and heads by name."
+    )
+
+
+class EngineEntry(Model):
+    """How an engine is started on this machine."""
+
+    version: str = Field(default="auto", description="auto asks the engine itself.")
+    command: str = Field(default="auto", description="A binary or a python; auto looks for one.")
+    args: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Native options for every worker."
+    )
+    env: Environment = Field(
+        default_factory=dict, description="Environment for every worker; no secrets."
+    )
+    start_timeout_s: float = Field(
+        default=600, gt=0, le=7200, description="Longest start, in seconds."
+    )
+
+
+class WorkerEntry(Model):
+    """One engine process. With `url` somebody else runs it: it is routed to, never launched."""
+
+    name: Name
+    engine: EngineName
+    model: Name
+    profile: Name
+    port: Port | None = None
+    url: Url | None = None
+    gpus: tuple[int, ...] | None = Field(default=None, description="CUDA device numbers.")
+    args: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Native options for this worker only."
+    )
+
+
+class When(Model):
+    """Conditions of a request type; all that are given must hold."""
+
+    response_format: tuple[str, ...] | None = None
+    temperature: Comparison | None = None
+    max_tokens: Comparison | None = None
+    prompt_chars: Comparison | None = Field(default=None, description="Characters of all messages.")
+    turns: Comparison | None = Field(default=None, description="Number of messages.")
+    fenced: Comparison | None = Field(
+        default=None, description="Share of characters in code fences."
+    )
+    overlap: Comparison | None = Field(default=None, description="Share of repeated word 4-grams.")
+    last_user: Pattern | None = Field(default=None, description="Regular expression, searched.")
+    system: Pattern | None = Field(default=None, description="Regular expression, searched.")
+    model: tuple[str, ...] | None = None
+    tools: bool | None = None
+    stream: bool | None = None
+
+
+class TypeRule(Model):
+    """A request type; the first rule that matches decides."""
+
+    type: Name
+    when: When | None = Field(default=None, description="Left out: matches everything.")
+
+
+class Until(Model):
+    """When a route's profile is left for the next one."""
+
+    in_flight: int = Field(ge=1, description="Requests at once in the profile's pool.")
+
+
+class Hop(Model):
+    """One step of a route."""
+
+    profile: Name
+    until: Until | None = None
+
+
+class GatePolicy(Model):
+    """What must be shown before a speculating worker gets requests."""
+
+    required: bool = True
+    policy: Literal["strict"] = "strict"
+    prompts: str = Field(default="prompts", description="A JSONL file or a folder of them.")
+    certificates: str = Field(default="certificates", description="Folder, beside the fleet file.")
+
+
+class RouterEntry(Model):
+    """Where the router listens."""
+
+    listen: Address = "127.0.0.1:8400"
+    admin: Address = "127.0.0.1:8401"
+    type_header: bool = Field(default=True, description="Clients may name the type by header.")
+    body_limit_mb: int = Field(default=32, ge=1, le=1024)
+
+
+class Fleet(Model):
+    """One fleet file."""
+
+    fleet: Name
+    models: dict[Name, ModelEntry] = Field(min_length=1)
+    engines: dict[EngineName, EngineEntry] = Field(default_factory=dict)
+    workers: tuple[WorkerEntry, ...] = Field(min_length=1)
+    types: tuple[TypeRule, ...] = ()
+    routes: dict[Name, tuple[Name | Hop, ...]] = Field(default_factory=dict)
+    profiles: str = Field(
+        default="profiles", description="Folder of profiles, beside the fleet file."
+    )
+    degrade: Literal["refuse", "allow"] = Field(
+        default="refuse", description="allow: keys an engine cannot honour are warnings."
+    )
+    gate: GatePolicy = GatePolicy()
+    router: RouterEntry = RouterEntry()
+
+    def hops(self, request_type: str) -> tuple[Hop, ...]:
+        """The route of a type as hops."""
+        route = self.routes.get(request_type, ())
+        return tuple(h if isinstance(h, Hop) else Hop(profile=h, until=None) for h in route)
+
+
+def compare(comparison: str, value: float) -> bool:
+    """Whether `value` satisfies a comparison such as `>=0.3`."""
+    match = _COMPARISON.fullmatch(comparison)
+    if match is None:
+        raise ValueError(f"not a comparison: {comparison}")
+    bound = float(match[2])
+    return {
+        ">=": value >= bound,
+        "<=": value <= bound,
+        ">": value > bound,
+        "<": value < bound,
+        "==": value == bound,
+    }[match[1]]

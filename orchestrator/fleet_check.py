@@ -1,0 +1,113 @@
+"""Reading a fleet file, and the mistakes between its parts that no single field can see."""
+
+from collections.abc import Iterator
+from pathlib import Path as FilePath
+
+from adapters import ADAPTERS
+from adapters.document import read_document
+from adapters.problem import Problem, did_you_mean
+from adapters.reading import Reading, read_model, with_problems
+from orchestrator.fleet import Fleet, split_address
+
+
+def read_fleet(file: FilePath, shown_as: str | None = None) -> Reading[Fleet]:
+    """Read and check one fleet file by itself: without profiles and engines."""
+    reading = read_model(read_document(file, shown_as), Fleet)
+    if reading.value is None:
+        return reading
+    return with_problems(reading, list(_problems(reading.value)))
+
+
+def _problems(fleet: Fleet) -> Iterator[Problem]:
+    yield from _workers(fleet)
+    yield from _ports(fleet)
+    yield from _types(fleet)
+    yield from _routes(fleet)
+    yield from _refuges(fleet)
+
+
+def _workers(fleet: Fleet) -> Iterator[Problem]:
+    seen: dict[str, int] = {}
+    for index, worker in enumerate(fleet.workers):
+        root = ("workers", index)
+        if worker.name in seen:
+            message = f"workers[{seen[worker.name]}] is named {worker.name!r} too"
+            yield Problem((*root, "name"), message, "give each worker its own name")
+        seen.setdefault(worker.name, index)
+        if worker.engine not in ADAPTERS:
+            message = f"no adapter for {worker.engine} in this version"
+            yield Problem((*root, "engine"), message, f"known: {', '.join(sorted(ADAPTERS))}")
+        if worker.model not in fleet.models:
+            hint = did_you_mean(worker.model, fleet.models)
+            yield Problem((*root, "model"), f"no model {worker.model!r} under models:", hint)
+        if worker.port is None and worker.url is None:
+            hint = "port: to launch it here, or url: where it already runs"
+            yield Problem((*root, "port"), "neither port nor url is given", hint)
+        if worker.port is not None and worker.url is not None:
+            hint = "port: to launch it here, or url: where it already runs"
+            yield Problem((*root, "url"), "both port and url are given", hint)
+
+
+def _ports(fleet: Fleet) -> Iterator[Problem]:
+    taken: dict[int, str] = {}
+    for key in ("listen", "admin"):
+        port = split_address(getattr(fleet.router, key))[1]
+        if port and port in taken:
+            message = f"port {port} is {taken[port]}'s"
+            yield Problem(("router", key), message, "use another port", code="port-twice")
+        taken.setdefault(port, f"router.{key}")
+    for index, worker in enumerate(fleet.workers):
+        if worker.port is None:
+            continue
+        if worker.port in taken:
+            path = ("workers", index, "port")
+            message = f"port {worker.port} is {taken[worker.port]}'s"
+            yield Problem(path, message, "use another port", code="port-twice")
+        taken.setdefault(worker.port, worker.name)
+
+
+def _types(fleet: Fleet) -> Iterator[Problem]:
+    last = len(fleet.types) - 1
+    for index, rule in enumerate(fleet.types):
+        is_open = rule.when is None or not rule.when.model_fields_set
+        if is_open and index < last:
+            message = f"{rule.type!r} matches everything, so that the rules after it never do"
+            yield Problem(("types", index), message, "move it to the end", code="type-order")
+        if not is_open and index == last:
+            message = "no rule matches everything; other requests get the type 'default'"
+            hint = "end with a rule without when:"
+            path = ("types", index)
+            yield Problem(path, message, hint, severity="warning", code="type-open-end")
+
+
+def _routes(fleet: Fleet) -> Iterator[Problem]:
+    types = {rule.type for rule in fleet.types} | {"default"}
+    served = {worker.profile for worker in fleet.workers}
+    for name in fleet.routes:
+        if name not in types:
+            hint = did_you_mean(name, types)
+            yield Problem(("routes", name), f"no type {name!r} under types:", hint)
+        for index, hop in enumerate(fleet.hops(name)):
+            if hop.profile not in served:
+                message = f"no worker has the profile {hop.profile!r}"
+                hint = did_you_mean(hop.profile, served)
+                yield Problem(("routes", name, index), message, hint, code="route-unserved")
+    for index, rule in enumerate(fleet.types):
+        if rule.type not in fleet.routes:
+            message = f"type {rule.type!r} has no route: it is served plain"
+            hint = f"write routes.{rule.type}"
+            path = ("types", index, "type")
+            yield Problem(path, message, hint, severity="warning", code="type-unrouted")
+
+
+def _refuges(fleet: Fleet) -> Iterator[Problem]:
+    """Every model needs a plain worker: at high load, and for what speculation cannot serve."""
+    for model in fleet.models:
+        profiles = {w.profile for w in fleet.workers if w.model == model}
+        if not profiles:
+            message = f"no worker serves model {model!r}"
+            yield Problem(("models", model), message, severity="warning", code="model-unserved")
+        elif "plain" not in profiles:
+            message = f"model {model!r} has no worker with the profile plain"
+            hint = "without it there is no baseline for the gate and no refuge at high load"
+            yield Problem(("models", model), message, hint, severity="warning", code="no-plain")

@@ -1,0 +1,149 @@
+"""What draftgate remembers of one fleet on this machine: records of workers, states, logs.
+
+Files are hints, never truth: whoever reads them checks the processes themselves.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.errors import OrchestratorError
+
+
+@dataclass(frozen=True)
+class Record:
+    """Written before a worker's process is started, completed with its pid after."""
+
+    name: str
+    token: str  # in the environment of every process of the worker
+    launch: str  # digest of the whole launch: argv, env, files
+    port: int
+    pid: int | None = None
+    created: float | None = None  # the process's start, seconds since the epoch
+    log: str = ""
+
+
+@dataclass(frozen=True)
+class WorkerState:
+    """A snapshot of one worker: `state` is stopped, starting, ready, stopping or failed."""
+
+    name: str
+    state: str
+    detail: str = ""
+    since: float = 0.0
+    pid: int | None = None
+    port: int | None = None
+    restarts: int = 0
+    version: str | None = None
+    fingerprint: str | None = None
+    drafted: int | None = None
+    launch: str = ""
+
+
+class StateFolder:
+    """The folder of one fleet. `key` is in the environment of all its processes."""
+
+    def __init__(self, fleet_name: str, fleet_file: Path):
+        digest = hashlib.sha256(str(fleet_file.resolve()).encode()).hexdigest()
+        self.key = f"{fleet_name}-{digest[:8]}"
+        root = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+        self.path = Path(root).expanduser() / "draftgate" / self.key
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.path / "supervisor.log"
+
+    def log(self, worker: str) -> Path:
+        return self.path / "logs" / f"{worker}.log"
+
+    def create(self) -> None:
+        """Make the folder, private to the user: logs may hold prompts."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (self.path / "logs").mkdir(exist_ok=True, mode=0o700)
+            (self.path / "workers").mkdir(exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise OrchestratorError(f"{self.path} cannot be made: {error.strerror}") from error
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Held by the one supervisor of the fleet; the kernel lets go when it dies.
+
+        Raises OrchestratorError when another process holds it.
+        """
+        self.create()
+        with (self.path / "supervisor.lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                message = "this fleet is up already; `draftgate down` ends it"
+                raise OrchestratorError(message) from None
+            yield
+
+    def is_locked(self) -> bool:
+        """Whether a supervisor lives."""
+        try:
+            with (self.path / "supervisor.lock").open("r+") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def write_record(self, record: Record) -> None:
+        """Raises OSError: a worker that cannot be recorded must not be started."""
+        _write(self.path / "workers" / f"{record.name}.json", asdict(record))
+
+    def remove_record(self, name: str) -> None:
+        (self.path / "workers" / f"{name}.json").unlink(missing_ok=True)
+
+    def records(self) -> list[Record]:
+        """Every readable record; a torn one is left out: its processes are found by their key."""
+        found = []
+        for file in sorted((self.path / "workers").glob("*.json")):
+            data = _read(file)
+            if data is not None:
+                found.append(Record(**data))
+        return found
+
+    def write_status(self, phase: str, workers: Mapping[str, WorkerState]) -> None:
+        """The supervisor's snapshot. Raises OSError when the disk is full."""
+        data = {
+            "phase": phase,
+            "pid": os.getpid(),
+            "written": time.time(),
+            "workers": {name: asdict(state) for name, state in workers.items()},
+        }
+        _write(self.path / "status.json", data)
+
+    def read_status(self) -> tuple[dict[str, Any], dict[str, WorkerState]]:
+        """The last snapshot and its workers; empty when there is none."""
+        data = _read(self.path / "status.json") or {}
+        workers = data.get("workers", {})
+        return data, {name: WorkerState(**state) for name, state in workers.items()}
+
+
+def _write(path: Path, data: Mapping[str, Any]) -> None:
+    """Whole or not at all: a reader never sees half a file."""
+    part = path.with_suffix(f".{os.getpid()}.part")
+    try:
+        part.write_text(json.dumps(data, indent=1))
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
