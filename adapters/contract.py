@@ -21,7 +21,7 @@ class Api(Protocol):
     def complete(self, model: str) -> Conversation[str]:
         """A real, short completion: an engine that cannot do this is not ready."""
 
-    def prove(self, model: str) -> Conversation[Proof]:
+    def prove(self, model: str, profile: Profile) -> Conversation[Proof]:
         """Make the engine draft if it can, and say what its counters show."""
 
     def generate(self, model: str, request: Mapping[str, JsonValue]) -> Conversation[Generation]:

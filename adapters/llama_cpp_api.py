@@ -15,6 +15,7 @@ from adapters.exchange import (
     Proof,
     field,
 )
+from adapters.profile import Ngram, Profile
 
 _PROOF_TOKENS = 24
 # cache_prompt makes results depend on what the slot held before (tools/server/README.md).
@@ -47,13 +48,16 @@ def complete(model: str) -> Conversation[str]:
     return str(answer.get("system_fingerprint") or "")
 
 
-def prove(model: str) -> Conversation[Proof]:
+def prove(model: str, profile: Profile) -> Conversation[Proof]:
     """Every slot must say that it speculates, and an answer forced to repeat itself must draft."""
     slots = (yield Call("/slots")).json()
     idle = [s for s in slots if s.get("speculative") is not True]
     token = field((yield Call("/tokenize", {"content": " a"})).json(), "tokens", -1)
+    length = _PROOF_TOKENS
+    if isinstance(profile.speculation, Ngram):
+        length += profile.speculation.lookup.min  # long enough to be found in itself
     body = {
-        "prompt": [token] * _PROOF_TOKENS,
+        "prompt": [token] * length,
         "n_predict": _PROOF_TOKENS,
         "logit_bias": [[token, 100.0]],
         "ignore_eos": True,

@@ -93,7 +93,14 @@ def _value_problems(path: Path, flag: Flag, value: JsonValue) -> list[Problem]:
     if value is None or isinstance(value, bool):
         message = f"{flag.name} takes a value, found {json.dumps(value)}"
         return [Problem(path, message, "write the value", code="option-value")]
-    if flag.choices and isinstance(value, str | int) and str(value) not in flag.choices:
+    if flag.choices and isinstance(value, str | int) and not _is_choice(value, flag.choices):
         hint = f"one of: {', '.join(flag.choices)}"
         return [Problem(path, f"{flag.name} cannot be {value!r}", hint, code="option-value")]
     return []
+
+
+def _is_choice(value: str | int, choices: tuple[str, ...]) -> bool:
+    """Engines compare words without case and take `_` for `-`; some take a list with commas."""
+    known = {choice.lower().replace("_", "-") for choice in choices}
+    words = str(value).lower().replace("_", "-").split(",")
+    return all(word.strip() in known for word in words)

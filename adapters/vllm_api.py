@@ -16,6 +16,7 @@ from adapters.exchange import (
     field,
 )
 from adapters.metric import read_metrics
+from adapters.profile import Ngram, Profile
 
 _DRAFTED = "vllm:spec_decode_num_draft_tokens_total"
 _ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
@@ -50,12 +51,15 @@ def complete(model: str) -> Conversation[str]:
     return str(reply.json().get("system_fingerprint") or "")
 
 
-def prove(model: str) -> Conversation[Proof]:
+def prove(model: str, profile: Profile) -> Conversation[Proof]:
     """One allowed token makes the answer repeat itself, so that even lookup methods must draft."""
     before = yield Call("/metrics")
+    length = _PROOF_LENGTH
+    if isinstance(profile.speculation, Ngram):
+        length += profile.speculation.lookup.min  # long enough to be found in itself
     body = {
         "model": model,
-        "prompt": [_PROOF_TOKEN] * _PROOF_LENGTH,
+        "prompt": [_PROOF_TOKEN] * length,
         "max_tokens": _PROOF_LENGTH,
         "allowed_token_ids": [_PROOF_TOKEN],
         "ignore_eos": True,

@@ -29,6 +29,7 @@ class Member:
     engine: EngineEntry
     spec: WorkerSpec
     launch: Launch
+    base: Path  # folder of the fleet file: relative paths count from it
     missing: str = ""  # why the engine cannot be started on this machine
 
     @property
@@ -201,7 +202,9 @@ def _member(
         args=merge(engine.entry.args, entry.args),
         env=engine.entry.env,
     )
-    return Member(entry, profile, engine.entry, spec, Launch((), (), (), port), engine.missing)
+    return Member(
+        entry, profile, engine.entry, spec, Launch((), (), (), port), base, engine.missing
+    )
 
 
 def _check_member(

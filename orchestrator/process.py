@@ -2,11 +2,12 @@
 
 import asyncio
 import errno
+import math
 import os
 import signal
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import psutil
@@ -26,7 +27,8 @@ async def spawn(launch: Launch, record: Record, key: str, cwd: Path) -> asyncio.
     """
     env = {**os.environ, **launch.env, KEY_VARIABLE: key, TOKEN_VARIABLE: record.token}
     env["PYTHONSAFEPATH"] = "1"  # a folder named like the engine beside the fleet must not be run
-    with Path(record.log).open("ab") as log:
+    log = os.open(record.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
         return await asyncio.create_subprocess_exec(
             *launch.argv,
             stdin=asyncio.subprocess.DEVNULL,
@@ -36,6 +38,8 @@ async def spawn(launch: Launch, record: Record, key: str, cwd: Path) -> asyncio.
             cwd=cwd,
             start_new_session=True,
         )
+    finally:
+        os.close(log)
 
 
 def created(pid: int) -> float | None:
@@ -117,20 +121,22 @@ async def end_strays(key: str, known: Iterable[str], grace_s: float) -> list[int
     known = tuple(known)
     found = strays(key, known)
     _signal(found, signal.SIGTERM)
-    until = time.monotonic() + grace_s
-    while strays(key, known) and time.monotonic() < until:
-        await asyncio.sleep(0.05)
+    await _until(lambda: not strays(key, known), grace_s)
     _signal(strays(key, known), signal.SIGKILL)
     return [process.pid for process in found]
 
 
 async def _gone(record: Record, timeout_s: float) -> bool:
-    """Processes outside our own family cannot be waited for, only looked at."""
+    return await _until(lambda: not members(record), timeout_s)
+
+
+async def _until(is_true: Callable[[], bool], timeout_s: float, pause_s: float = 0.05) -> bool:
+    """Processes outside our own family cannot be waited for, only looked at again."""
     until = time.monotonic() + timeout_s
-    while members(record):
+    while not is_true():
         if time.monotonic() > until:
             return False
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(pause_s)
     return True
 
 
@@ -144,8 +150,7 @@ def _signal(processes: Iterable[psutil.Process], number: int) -> None:
 
 async def wait_for_end(record: Record) -> None:
     """Until the recorded process is gone; for one that is not our child."""
-    while is_alive(record):
-        await asyncio.sleep(0.5)
+    await _until(lambda: not is_alive(record), math.inf, pause_s=0.5)
 
 
 def port_holder(host: str, port: int) -> str | None:
@@ -178,8 +183,8 @@ def _listeners(port: int) -> list[int]:
         sockets = psutil.net_connections("tcp")
     except psutil.AccessDenied:
         return []
-    listening = (s for s in sockets if s.status == psutil.CONN_LISTEN and s.laddr.port == port)
-    return [s.pid for s in listening if s.pid]
+    listening = [s for s in sockets if s.status == psutil.CONN_LISTEN]
+    return [s.pid for s in listening if s.pid and s.laddr and s.laddr[1] == port]
 
 
 def stranger_on_port(record: Record) -> str | None:

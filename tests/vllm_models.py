@@ -29,6 +29,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.processors import TemplateProcessing
 from tokenizers.trainers import BpeTrainer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers.utils.logging import disable_progress_bar
 
 VOCABULARY = 2048
 OTHER_VOCABULARY = 1024
@@ -67,15 +68,14 @@ SENTENCES = (
     "Rename the function, keep its behaviour, and return the whole file again.\n",
     "SELECT city, count(*) FROM orders WHERE year = 2024 GROUP BY city ORDER BY 2;\n",
 )
-SYLLABLES = (
-    "ba ce di fo gu ka le mi no pu ra se ti vo wu za che dri sto qua lin mar ten ker".split()
-)
+SYLLABLES = "ba ce di fo gu ka le mi no pu ra se ti vo wu za che dri sto qua lin mar ten ker"
 
 
 def training_text() -> list[str]:
     """Sentences and invented words enough for a whole vocabulary."""
     chance = random.Random(7)
-    words = ["".join(chance.choices(SYLLABLES, k=chance.randint(2, 4))) for _ in range(3000)]
+    parts = SYLLABLES.split()
+    words = ["".join(chance.choices(parts, k=chance.randint(2, 4))) for _ in range(3000)]
     lines = [" ".join(chance.choices(words, k=12)) for _ in range(1500)]
     return [*SENTENCES * 20, *lines]
 
@@ -213,6 +213,7 @@ def exclusive(target: Path) -> Iterator[None]:
 def main(target: Path) -> str:
     """Make the models unless they are current; say in a line what was done."""
     torch.set_num_threads(1)
+    disable_progress_bar()
     with exclusive(target):
         made = target / "made"
         if made.is_file() and made.read_text() == stamp():

@@ -191,7 +191,10 @@ def write_model(source: Source, folder: Path, dtype: str) -> None:
     vocabulary = weights["model.embed_tokens.weight"].shape[0]
     config = model_config(source, vocabulary, dtype)
     (folder / "config.json").write_text(json.dumps(config, indent=1))
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    file = folder / "model.safetensors"
+    save_file(weights, file, metadata={"format": "pt"})
+    # save_file lets nobody but its owner read the weights.
+    file.chmod(0o644)
     write_tokenizer(source, folder)
 
 

@@ -14,7 +14,13 @@ class Files:
     """The disk, for the arguments that name a file."""
 
     def read(self, path: str) -> str:
-        return Path(path).read_text(encoding="utf-8")
+        try:
+            return Path(path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise ValueError(f"error: failed to open file '{path}'\n") from error
+
+    def is_file(self, path: str) -> bool:
+        return Path(path).is_file()
 
     def is_directory(self, path: str) -> bool:
         return Path(path).is_dir()

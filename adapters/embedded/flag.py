@@ -31,7 +31,11 @@ class ArgumentError(ValueError):
 class Disk(Protocol):
     """The few questions about files that arguments raise."""
 
-    def read(self, path: str) -> str: ...
+    def read(self, path: str) -> str:
+        """Raises ValueError if it cannot."""
+        ...
+
+    def is_file(self, path: str) -> bool: ...
 
     def is_directory(self, path: str) -> bool: ...
 
@@ -135,11 +139,10 @@ def merge(settings: dict[str, object], flag: Flag, word: str, disk: Disk) -> Non
 
 
 def sourced(flag: Flag, word: str, disk: Disk) -> str:
-    if flag.source == "file":
-        try:
-            return disk.read(word)
-        except OSError as error:
-            raise ValueError(f"error: failed to open file '{word}'\n") from error
+    if flag.source == "text":
+        return disk.read(word)
+    if flag.source == "file" and not disk.is_file(word):
+        raise ValueError(f"error: failed to open file '{word}'\n")
     if flag.source == "directory" and not disk.is_directory(word):
         raise ValueError(f"not a directory: {word}")
     return word
@@ -163,10 +166,6 @@ def finish(settings: dict[str, object]) -> None:
             "error: no model given (-m FNAME): llama-server would start its router for many"
             " models, which the embedded server cannot honour"
         )
-    open_to_all = not settings.get("cors_origins_explicit")
-    reaches_out = ("server_tools", "mcp_servers_config", "mcp_servers_json")
-    if open_to_all and any(settings.get(path) for path in reaches_out):
-        settings["cors_origins"] = "localhost"
     stops = settings.get("antiprompt")
     if isinstance(stops, list) and settings.get("escape", True):
         settings["antiprompt"] = [unescaped(stop) for stop in stops]

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
-from adapters.embedded.value import Read, always, truth, untruth
+from adapters.embedded.value import Read, always, plain, truth, untruth
 
 Status = Literal["honoured", "removed", "refused"]
-Source = Literal["word", "file", "directory"]
+Source = Literal["word", "text", "file", "directory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,12 @@ def inverse(yes: str, no: str, to: str, env: str = "") -> Flag:
 
 def file(names: str, to: str, read: Read, env: str = "") -> Flag:
     """The named file's text is what the reader reads."""
-    return Flag(tuple(names.split()), "FNAME", to, read, env, source="file")
+    return Flag(tuple(names.split()), "FNAME", to, read, env, source="text")
+
+
+def existing(names: str, to: str) -> Flag:
+    """A file that the engine reads, and dies of if it is missing."""
+    return Flag(tuple(names.split()), "FNAME", to, plain, source="file")
 
 
 def directory(names: str, to: str, env: str = "") -> Flag:

@@ -7,6 +7,7 @@ DOWNLOAD = HERE + "it loads local files only"
 LOG = HERE + "the log of the engine library cannot be set from outside"
 ROUTER = HERE + "it serves one model, never a router's many"
 TOOL = HERE + "it is an errand of the llama-server program"
+PROGRAMS = HERE + "it runs no other programs"
 FIELD = HERE + "the engine library offers no such setting"
 
 PRESETS = refused(
@@ -51,6 +52,11 @@ REFUSED: tuple[Flag, ...] = (
     refused("-cl --cache-list", TOOL),
     refused("--completion-bash", TOOL),
     refused("--list-devices", TOOL),
+    refused("--tools", PROGRAMS, "LLAMA_ARG_TOOLS"),
+    refused("--tools-runtime", PROGRAMS, "LLAMA_ARG_TOOLS_RUNTIME"),
+    refused("--mcp-servers-config", PROGRAMS, "LLAMA_ARG_MCP_SERVERS_CONFIG"),
+    refused("--mcp-servers-json", PROGRAMS, "LLAMA_ARG_MCP_SERVERS_JSON"),
+    refused("-ag --agent / -no-ag --no-agent", PROGRAMS, "LLAMA_ARG_AGENT"),
     refused("-dev --device", FIELD, "LLAMA_ARG_DEVICE"),
     refused("--rpc", FIELD, "LLAMA_ARG_RPC"),
     refused("--override-kv", FIELD),

@@ -3,10 +3,12 @@
 import importlib
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 from adapters.embedded.compound import MAX_THREADS, Schema
@@ -93,10 +95,11 @@ CONVERTERS: dict[str, Callable[[Any, Any, Any], object]] = {
 
 
 def run(settings: Mapping[str, object]) -> None:
-    """Serves until SIGTERM or SIGINT; raises EngineError if it cannot begin to.
+    """Serves until SIGTERM or SIGINT, then ends the process; raises EngineError if it cannot begin.
 
-    While the model loads, and while the server closes, a signal ends the process at once.
+    While the model loads, a signal ends the process in the signal's own way, as with llama-server.
     """
+    os.environ.setdefault("GGML_NO_BACKTRACE", "1")
     library = engine()
     params = configure(library, settings)
     for number in SIGNALS:
@@ -104,21 +107,34 @@ def run(settings: Mapping[str, object]) -> None:
     try:
         server = library.Server(params)
     except (RuntimeError, ValueError) as error:
-        raise EngineError(f"the server did not start: {error}") from error
+        raise EngineError(f"the server did not start: {cause(settings)}") from error
     sys.stderr.write(f"serving on {server.listening_address}\n")
     sys.stderr.flush()
     wait_for_signal()
-    del server
+    # Closing the server waits for answers in the making, without an end: the engine stops making
+    # them first. Nothing is left to save, and it has no child processes.
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def cause(settings: Mapping[str, Any]) -> str:
+    """Why a start failed, as far as it can be seen from outside; the engine itself only logs it."""
+    for path in ("model.path", "speculative.draft.mparams.path", "mmproj.path"):
+        if settings.get(path) and not Path(settings[path]).is_file():
+            return f"no such file: {settings[path]}"
+    for host in settings.get("hostnames", ("127.0.0.1",)):
+        try:
+            socket.create_server((host, settings["port"])).close()
+        except OSError as error:
+            return f"cannot listen on {host}:{settings['port']}: {error.strerror}"
+    return "the engine's log above says why"
 
 
 def wait_for_signal() -> None:
-    """Returns at the first signal, and leaves the next one to end the process."""
+    """The handlers only wake this thread; engine threads may be the ones to receive the signal."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)
     for number in SIGNALS:
         signal.signal(number, lambda *_: None)
     os.read(reader, 1)
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
-    signal.set_wakeup_fd(-1)

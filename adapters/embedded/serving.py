@@ -1,6 +1,6 @@
 """Flags of llama-server b11549 that CommonParams can express: HTTP, chat, logs."""
 
-from adapters.embedded.compound import effort, hosts, key_lines, keys, names, row, template_values
+from adapters.embedded.compound import effort, hosts, key_lines, keys, names, template_values
 from adapters.embedded.kind import Flag, directory, file, switch, toggle, value
 from adapters.embedded.value import (
     choice,
@@ -26,15 +26,6 @@ reasoning = three_way(
 rerank = {"embedding": True, "pooling_type": "LLAMA_POOLING_TYPE_RANK"}
 
 
-def agent(text: str) -> dict[str, object]:
-    wanted = truth(text)
-    return {"server_tools": ("all",) if wanted else (), "ui_mcp_proxy": wanted}
-
-
-def cors_origins(text: str) -> dict[str, object]:
-    return {"cors_origins": text, "cors_origins_explicit": True}
-
-
 def preserve(text: str) -> dict[str, object]:
     kept = "true" if truth(text) else "false"
     return {
@@ -45,10 +36,6 @@ def preserve(text: str) -> dict[str, object]:
 
 def stop(text: str) -> list[str]:
     return [text]
-
-
-def tools(text: str) -> tuple[str, ...]:
-    return tuple(row(text))
 
 
 def idle(text: str) -> int:
@@ -79,7 +66,7 @@ SERVING: tuple[Flag, ...] = (
     value("--port", "PORT", "port", whole, "LLAMA_ARG_PORT"),
     switch("--reuse-port", "reuse_port", "LLAMA_ARG_REUSE_PORT"),
     value("--path", "PATH", "public_path", plain, "LLAMA_ARG_STATIC_PATH"),
-    value("--cors-origins", "ORIGINS", "", cors_origins, "LLAMA_ARG_CORS_ORIGINS"),
+    value("--cors-origins", "ORIGINS", "cors_origins", plain, "LLAMA_ARG_CORS_ORIGINS"),
     value("--cors-methods", "METHODS", "cors_methods", plain, "LLAMA_ARG_CORS_METHODS"),
     value("--cors-headers", "HEADERS", "cors_headers", plain, "LLAMA_ARG_CORS_HEADERS"),
     toggle(
@@ -102,13 +89,6 @@ SERVING: tuple[Flag, ...] = (
         "ui_mcp_proxy",
         "LLAMA_ARG_UI_MCP_PROXY",
     ),
-    value("--tools", "TOOL1,TOOL2,...", "server_tools", tools, "LLAMA_ARG_TOOLS"),
-    value("--tools-runtime", "OPTION", "server_tools_runtime", plain, "LLAMA_ARG_TOOLS_RUNTIME"),
-    value(
-        "--mcp-servers-config", "PATH", "mcp_servers_config", plain, "LLAMA_ARG_MCP_SERVERS_CONFIG"
-    ),
-    value("--mcp-servers-json", "JSON", "mcp_servers_json", plain, "LLAMA_ARG_MCP_SERVERS_JSON"),
-    toggle("-ag --agent", "-no-ag --no-agent", "", "LLAMA_ARG_AGENT", agent),
     toggle("--ui --webui", "--no-ui --no-webui", "ui", "LLAMA_ARG_UI"),
     switch("--embedding --embeddings", "embedding", "LLAMA_ARG_EMBEDDINGS"),
     switch("--rerank --reranking", "", "LLAMA_ARG_RERANKING", rerank),

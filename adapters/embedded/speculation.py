@@ -9,7 +9,7 @@ from adapters.embedded.compound import (
     overrides,
     span,
 )
-from adapters.embedded.kind import Flag, processors, switch, toggle, value
+from adapters.embedded.kind import Flag, existing, processors, switch, toggle, value
 from adapters.embedded.value import Read, choice, exact, layers, plain, real, whole, within
 
 DRAFT_TYPES = ("draft-simple", "draft-eagle3", "draft-mtp", "draft-dflash", "draft-dspark")
@@ -173,15 +173,8 @@ SPECULATION: tuple[Flag, ...] = (
         within(0, 1024, "ngram n-max must be between 0 and 1024 inclusive"),
     ),
     value("--spec-ngram-mod-n-match", "N", "speculative.ngram_mod.n_match", size_n),
-    value(
-        "-lcs --lookup-cache-static", "FNAME", "speculative.ngram_cache.lookup_cache_static", plain
-    ),
-    value(
-        "-lcd --lookup-cache-dynamic",
-        "FNAME",
-        "speculative.ngram_cache.lookup_cache_dynamic",
-        plain,
-    ),
+    existing("-lcs --lookup-cache-static", "speculative.ngram_cache.lookup_cache_static"),
+    existing("-lcd --lookup-cache-dynamic", "speculative.ngram_cache.lookup_cache_dynamic"),
     value(
         "--spec-synth-len",
         "L",

@@ -1,0 +1,201 @@
+"""Client: the server side of one client connection; its requests are answered one by one, in order."""
+
+import asyncio
+import logging
+import socket
+import struct
+
+from orchestrator.dispatch import Answer, Order, Outcome
+from orchestrator.message import Incoming, own_answer, refusal_answer
+from orchestrator.reader import RequestReader
+from orchestrator.refusal import Refusal
+from orchestrator.relay import Relay, Service
+
+LOG = logging.getLogger("draftgate.router")
+
+# Bytes that a client may send ahead of its running request. We go on reading while a request runs,
+# because that is how a client's leaving is noticed.
+PIPELINE_LIMIT = 256 * 1024
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class ClientConnection(asyncio.Protocol):
+    """One connection. At most one relay runs on it."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._reader = RequestReader(service.body_limit)
+        self._relay: Relay | None = None
+        self._phase = "head"
+        self._deadline = service.loop.time() + service.timeouts.head_s
+        self._is_reading = True
+        self._is_write_paused = False
+        self._is_closing = False
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError("a stream transport is needed")
+        self._transport = transport
+        self._service.clients.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_closing:  # lingering, so that the client can read why
+            return
+        self._reader.feed(data)
+        self._advance()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_closing = True
+        relay, self._relay = self._relay, None
+        if relay is not None:
+            relay.client_gone()
+        self._service.clients.discard(self)
+        if not self._service.clients:
+            self._service.is_empty.set()
+
+    def pause_writing(self) -> None:
+        self._is_write_paused = True
+        if self._relay is not None:
+            self._relay.pause()
+
+    def resume_writing(self) -> None:
+        self._is_write_paused = False
+        if self._relay is not None:
+            self._relay.resume()
+        else:
+            self._advance()
+
+    # What the relay calls.
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def finish(self, keep_alive: bool) -> None:
+        self._relay = None
+        if keep_alive:
+            self._advance()
+        else:
+            self._close()
+
+    def cut(self, is_until_close: bool) -> None:
+        self._relay = None
+        self._is_closing = True
+        self._deadline = self._service.loop.time() + self._service.timeouts.linger_s
+        if is_until_close:  # a plain close would look like a whole answer
+            sock: socket.socket = self._transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._transport.abort()
+        else:
+            self._transport.close()
+
+    # What the router's housekeeping calls.
+
+    def sweep(self, now: float) -> None:
+        if self._relay is not None:
+            self._relay.sweep(now)
+        elif now >= self._deadline:
+            self._expire()
+
+    def drain(self) -> None:
+        if self._relay is None and self._reader.phase == "idle" and not self._reader.ready:
+            self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def _advance(self) -> None:
+        """Starts what may start, then settles reading and the deadline."""
+        while self._reader.ready and self._relay is None and not self._is_blocked():
+            self._answer(self._reader.take())
+        if self._is_closing:
+            return
+        if self._reader.wants_continue and self._relay is None and not self._is_write_paused:
+            self._reader.wants_continue = False
+            self._transport.write(_CONTINUE)
+        self._throttle()
+        self._set_deadline()
+
+    def _is_blocked(self) -> bool:
+        return self._is_write_paused or self._is_closing
+
+    def _answer(self, item: Incoming | Refusal) -> None:
+        started_at = self._service.loop.time()
+        decision: Order | Answer | Refusal
+        if isinstance(item, Refusal):
+            incoming, decision = None, item
+        else:
+            incoming, decision = item, self._decide(item)
+        if isinstance(decision, Order):
+            self._relay = Relay(self._service, self, decision)
+            self._relay.start()
+        else:
+            self._answer_here(incoming, decision, started_at)
+
+    def _decide(self, incoming: Incoming) -> Order | Answer | Refusal:
+        try:
+            return self._service.dispatch.decide(incoming)
+        except Exception:
+            LOG.exception("deciding on a request failed")
+            return Refusal(500, "draftgate failed on this request; its log has the details")
+
+    def _answer_here(
+        self, incoming: Incoming | None, decision: Answer | Refusal, started_at: float
+    ) -> None:
+        keep_alive = incoming is not None and incoming.keep_alive and not self._service.is_stopping
+        has_body = incoming is None or incoming.method != "HEAD"
+        if isinstance(decision, Refusal):
+            data = refusal_answer(decision, b"", keep_alive, has_body)
+        else:
+            data = own_answer(decision.status, decision.body, b"", keep_alive, has_body)
+        self._transport.write(data)
+        seconds = self._service.loop.time() - started_at
+        outcome = Outcome(decision.status, seconds, len(data))
+        self._service.dispatch.record(incoming, None, None, outcome)
+        if not keep_alive:
+            self._close()
+
+    def _throttle(self) -> None:
+        is_ahead = self._relay is not None or self._is_write_paused
+        may_read = not is_ahead or self._waiting() < PIPELINE_LIMIT
+        if may_read == self._is_reading or self._transport.is_closing():
+            return
+        self._is_reading = may_read
+        if may_read:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _waiting(self) -> int:
+        """Bytes read ahead, each request counted with a little for its head."""
+        return self._reader.backlog + 1024 * len(self._reader.ready)
+
+    def _set_deadline(self) -> None:
+        phase = self._reader.phase
+        if phase == self._phase and phase == "head":
+            return  # a slow head gets no more time
+        self._phase = phase
+        timeouts = self._service.timeouts
+        limits = {"idle": timeouts.keep_alive_s, "head": timeouts.head_s, "body": timeouts.body_s}
+        self._deadline = self._service.loop.time() + limits[phase]
+
+    def _expire(self) -> None:
+        """Nothing came, or nothing left, for too long."""
+        if self._is_closing or self._is_write_paused:
+            self._transport.abort()
+        elif self._phase == "idle":
+            self._transport.close()
+        else:
+            self._answer_here(None, Refusal(408, "the request took too long to arrive"), 0.0)
+
+    def _close(self) -> None:
+        """Says goodbye and reads on for a while: closing at once could destroy the answer."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        self._deadline = self._service.loop.time() + self._service.timeouts.linger_s
+        if not self._is_reading and not self._transport.is_closing():
+            self._transport.resume_reading()
+        if self._transport.can_write_eof() and not self._transport.is_closing():
+            self._transport.write_eof()

@@ -1,0 +1,51 @@
+"""draftgate down: end a fleet's workers."""
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+import click
+
+from orchestrator.deployment import read_deployment
+from orchestrator.errors import OrchestratorError
+from orchestrator.fleet_file import FLEET
+from orchestrator.process import created
+from orchestrator.state import StateFolder
+from orchestrator.supervisor import state_folder, sweep
+from orchestrator.worker import DRAIN_S, NOTICE_S, TERM_GRACE_S
+
+LONGEST_WAIT_S = DRAIN_S + NOTICE_S + TERM_GRACE_S + 15
+
+
+@click.command()
+@FLEET
+@click.option("--now", is_flag=True, help="Do not wait for running requests.")
+def command(fleet: Path, now: bool) -> int:
+    """End a fleet's workers, after their running requests, and whatever a crash left behind."""
+    folder = state_folder(read_deployment(fleet, str(fleet)))
+    if folder.is_locked():
+        _end_supervisor(folder, now)
+    ended = asyncio.run(sweep(folder, 0.0 if now else TERM_GRACE_S))
+    if ended:
+        click.echo(f"ended what had no supervisor: process {', '.join(str(p) for p in ended)}")
+    click.echo("down: no process of this fleet is left")
+    return 0
+
+
+def _end_supervisor(folder: StateFolder, now: bool) -> None:
+    """SIGTERM, then wait for the lock, which the kernel frees when the supervisor is gone."""
+    status, _ = folder.read_status()
+    pid = int(status.get("pid", 0))
+    if not pid or created(pid) is None:
+        raise OrchestratorError(f"a supervisor holds {folder.path} but tells no process id")
+    click.echo(f"ending the supervisor, process {pid}")
+    os.kill(pid, signal.SIGTERM)
+    if now:
+        os.kill(pid, signal.SIGTERM)  # the second signal ends the drain
+    until = time.monotonic() + LONGEST_WAIT_S
+    while folder.is_locked():
+        if time.monotonic() > until:
+            raise OrchestratorError(f"process {pid} does not end; see {folder.supervisor_log}")
+        time.sleep(0.1)

@@ -1,0 +1,86 @@
+"""draftgate up: start a fleet's workers and hold them."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from orchestrator.deployment import Deployment, read_deployment
+from orchestrator.errors import EngineError, OrchestratorError
+from orchestrator.fleet_file import FLEET, show_warnings
+from orchestrator.state import StateFolder
+from orchestrator.supervisor import Supervisor, observe, plan, run_until_signal, state_folder
+
+
+@click.command()
+@FLEET
+@click.option("--dry-run", is_flag=True, help="Print the plan and the commands; do nothing.")
+@click.option("--detach", "-d", is_flag=True, help="Return when all are ready; `down` ends them.")
+@click.option("--only", multiple=True, metavar="WORKER", help="Only these workers; repeatable.")
+def command(fleet: Path, dry_run: bool, detach: bool, only: tuple[str, ...]) -> int:
+    """Start a fleet's workers and hold them until ctrl-C, restarting those that die."""
+    deployment = read_deployment(fleet, str(fleet))
+    deployment.require()
+    for name in only:
+        deployment.member(name)
+    show_warnings(deployment.problems)
+    folder = state_folder(deployment)
+    if dry_run:
+        return _show_plan(deployment, folder, only)
+    if detach:
+        return _detach(fleet, folder, only)
+    with folder.lock():
+        supervisor = Supervisor(deployment, folder, click.echo, only=only)
+        asyncio.run(run_until_signal(supervisor, _say_up))
+    click.echo("all workers are down")
+    return 0
+
+
+def _say_up() -> None:
+    click.echo("up: every worker is ready; ctrl-C (or `draftgate down`) ends them")
+
+
+def _show_plan(deployment: Deployment, folder: StateFolder, only: tuple[str, ...]) -> int:
+    steps = plan(deployment, observe(deployment, folder), only)
+    starts = {step.worker for step in steps if step.action == "start"}
+    for step in steps:
+        click.echo(str(step))
+    for member in deployment.members:
+        if member.name in starts:
+            click.echo(f"\n# {member.name}\n{member.launch.shell()}")
+    refused = [step for step in steps if step.action == "refuse"]
+    if refused:
+        raise EngineError("; ".join(step.cause for step in refused))
+    return 0
+
+
+def _detach(fleet: Path, folder: StateFolder, only: tuple[str, ...]) -> int:
+    """Start this command again as a process of its own, and show its talk until all are ready."""
+    if folder.is_locked():
+        raise OrchestratorError("this fleet is up already; `draftgate down` ends it")
+    folder.create()
+    argv = [sys.executable, "-m", "orchestrator.cli", "up", str(fleet)]
+    argv += [part for name in only for part in ("--only", name)]
+    log = folder.supervisor_log
+    log.touch(mode=0o600)
+    with log.open("w") as output:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    with log.open() as talk:
+        while True:
+            ended = child.poll() is not None
+            text = talk.read()
+            click.echo(text, nl=False)
+            if "\nup: " in f"\n{text}":
+                return 0
+            if ended:
+                return child.returncode or 1
+            time.sleep(0.1)

@@ -1,0 +1,92 @@
+"""When a worker is ready: healthy, itself, able to answer, and doing what its profile says."""
+
+import asyncio
+from dataclasses import dataclass
+
+import httpx
+
+from adapters.exchange import Identity, Proof
+from orchestrator.deployment import Member
+from orchestrator.errors import EngineError
+from orchestrator.process import stranger_on_port
+from orchestrator.state import Record
+from orchestrator.wire import engine_client, hold
+
+HEALTH_PAUSE_S = 0.25
+HEALTH_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a worker showed when it became ready."""
+
+    version: str | None
+    fingerprint: str
+    drafted: int | None
+    accepted: int | None
+
+
+def base_url(member: Member) -> str:
+    """Where the worker answers."""
+    host = f"[{member.launch.host}]" if ":" in member.launch.host else member.launch.host
+    return member.entry.url or f"http://{host}:{member.launch.port}"
+
+
+async def is_healthy(client: httpx.AsyncClient, path: str) -> bool:
+    """One health request; any failure to answer 200 in time is False."""
+    try:
+        answer = await client.get(path, timeout=HEALTH_TIMEOUT_S)
+    except httpx.HTTPError:
+        return False
+    return answer.status_code == 200
+
+
+async def until_healthy(client: httpx.AsyncClient, member: Member) -> None:
+    """Ask until the engine says 200; the caller bounds the time and watches the process."""
+    while not await is_healthy(client, member.adapter.HEALTH):  # noqa: ASYNC110 — it only answers
+        await asyncio.sleep(HEALTH_PAUSE_S)
+
+
+async def examine(member: Member, record: Record | None) -> Evidence:
+    """Wait for health, then ask for identity, a completion and a proof of drafting.
+
+    Raises EngineError naming what is wrong. `record` is None for an engine that is not ours.
+    """
+    async with engine_client(base_url(member)) as client:
+        await until_healthy(client, member)
+        if record is not None:
+            stranger = stranger_on_port(record)
+            if stranger:
+                message = f"port {record.port} is answered by {stranger}, not by this worker"
+                raise EngineError(message)
+        api, model = member.adapter.api, member.spec.model.name
+        identity = await hold(client, api.identify())
+        _require_identity(member, identity)
+        fingerprint = await hold(client, api.complete(model))
+        proof = await hold(client, api.prove(model, member.profile))
+        _require_proof(member, proof)
+    return Evidence(identity.version, fingerprint, proof.drafted, proof.accepted)
+
+
+def _require_identity(member: Member, identity: Identity) -> None:
+    """A server left over from something else must never answer for this worker."""
+    if member.spec.model.name not in identity.models:
+        served = ", ".join(identity.models) or "nothing"
+        message = f"the engine on port {member.launch.port} serves {served}"
+        raise EngineError(f"{message}, not {member.spec.model.name!r}: it is not this worker")
+    version = member.spec.engine_version
+    is_told = identity.version not in (None, "0", "1")  # packaged builds may not know their number
+    if member.is_ours and is_told and identity.version != version:
+        message = f"the engine on port {member.launch.port} is version {identity.version}"
+        raise EngineError(f"{message}, not {version}: it is not this worker")
+
+
+def _require_proof(member: Member, proof: Proof) -> None:
+    title, method = member.adapter.TITLE, member.profile.speculation.method
+    if member.profile.is_speculating and not proof.drafted:
+        raise EngineError(
+            f"{title} is not speculating although the profile {member.profile.profile!r} says "
+            f"method {method}: no token was drafted ({proof.detail})"
+        )
+    if not member.profile.is_speculating and proof.drafted:
+        raise EngineError(f"{title} drafted {proof.drafted} tokens although the profile is plain")

@@ -1,0 +1,72 @@
+"""Tally: what the router has counted, and its form for Prometheus."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+
+@dataclass
+class Tally:
+    """Plain counters: counting is on every request's way, rendering is not."""
+
+    requests: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    picks: Counter[tuple[str]] = field(default_factory=Counter)
+    cancels: Counter[tuple[str]] = field(default_factory=Counter)
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def requests_by(self, index: int) -> dict[str, int]:
+        """Requests by one label: 0 type, 1 profile, 2 worker, 3 status."""
+        totals: Counter[str] = Counter()
+        for labels, count in self.requests.items():
+            totals[labels[index]] += count
+        return dict(totals)
+
+
+class TallyCollector(Collector):
+    """Reads the tally when it is scraped."""
+
+    def __init__(self, tally: Tally, in_flight: Mapping[str, int]) -> None:
+        self._tally = tally
+        self._in_flight = in_flight
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._counters()
+        gauge = GaugeMetricFamily(
+            "draftgate_requests_in_flight", "Requests on a worker now.", labels=["worker"]
+        )
+        for worker, count in self._in_flight.items():
+            gauge.add_metric([worker], count)
+        yield gauge
+
+    def _counters(self) -> Iterator[Metric]:
+        tally = self._tally
+        yield _counter(
+            ("draftgate_requests", "Requests answered."),
+            ("type", "profile", "worker", "status"),
+            tally.requests,
+        )
+        yield _counter(
+            ("draftgate_picks", "Workers picked, by the kind of reason."), ("kind",), tally.picks
+        )
+        yield _counter(
+            ("draftgate_client_cancels", "Clients that left before their answer was whole."),
+            ("worker",),
+            tally.cancels,
+        )
+        yield _counter(
+            ("draftgate_upstream_failures", "Answers that a worker did not give or finish."),
+            ("worker", "kind"),
+            tally.failures,
+        )
+
+
+def _counter(
+    title: tuple[str, str], labels: tuple[str, ...], values: Mapping[tuple[str, ...], int]
+) -> Metric:
+    family = CounterMetricFamily(*title, labels=labels)
+    for key, count in list(values.items()):
+        family.add_metric(key, count)
+    return family

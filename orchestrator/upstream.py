@@ -1,0 +1,228 @@
+"""Upstream: connections to one worker, kept alive and used again; answers come back as raw bytes."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+import httptools
+
+from orchestrator.message import AnswerHead, read_answer_head
+
+# uvicorn, which most engines use, closes an idle connection after 5 s.
+IDLE_S = 4.0
+# A kept connection that the engine had closed says so at once; later, the engine had the request.
+STALE_S = 1.0
+
+_HEAD_LIMIT = 64 * 1024
+
+FailureKind: TypeAlias = Literal["unreachable", "stale", "died", "malformed", "timeout"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why an answer will not come or will not end. Only `unreachable` and `stale` are sure not to
+    have started anything."""
+
+    kind: FailureKind
+    message: str
+
+
+class Receiver(Protocol):
+    """Who waits for an answer. Calls come in the order head, data*, then completed or failed."""
+
+    def head_received(self, head: AnswerHead, data: bytes) -> None:
+        """The head, and the bytes of the body that came with it."""
+
+    def data_received(self, data: bytes) -> None:
+        """More of the body, as it is on the wire."""
+
+    def completed(self) -> None:
+        """The answer is whole; the connection is no longer the receiver's."""
+
+    def failed(self, failure: Failure) -> None:
+        """No more will come; the connection is closed."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection to an engine, with at most one request on it."""
+
+    def __init__(self, pool: "Connections") -> None:
+        self.idle_since = 0.0
+        self._pool = pool
+        self._loop = pool.loop
+        self._parser = httptools.HttpResponseParser(self)
+        self._receiver: Receiver | None = None
+        self._head: AnswerHead | None = None
+        self._buffer = b""
+        self._uses = 0
+        self._sent_at = 0.0
+        self._messages = 0
+        self._is_whole = False
+
+    def send(self, receiver: Receiver, head: bytes, body: bytes = b"") -> None:
+        """Sends a request; the receiver hears of its answer."""
+        self._receiver = receiver
+        self._head = None
+        self._buffer = b""
+        self._messages = 0
+        self._is_whole = False
+        self._uses += 1
+        self._sent_at = self._loop.time()
+        self._transport.write(head)
+        if body:
+            self._transport.write(body)
+
+    def abort(self) -> None:
+        """Drops the connection, so that the engine sees its client go; the receiver hears nothing."""
+        self._receiver = None
+        self._transport.abort()
+
+    def pause(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError("a stream transport is needed")
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        receiver = self._receiver
+        if receiver is None:  # nobody asked
+            self._transport.abort()
+            return
+        try:
+            if self._head is None:
+                self._read_head(receiver, data)
+            else:
+                self._parse(data)
+                receiver.data_received(data)
+        except (httptools.HttpParserError, ValueError) as error:
+            self._fail(Failure("malformed", f"answered no valid HTTP: {error}"))
+            return
+        if self._is_whole and self._receiver is not None:
+            self._complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._pool.forget(self)
+        if self._receiver is None:
+            return
+        head = self._head
+        if head is not None and head.framing == "until_close" and exc is None:
+            self._hand_over().completed()
+        else:
+            self._fail(self._loss())
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        self._messages += 1
+
+    def on_message_complete(self) -> None:
+        self._is_whole = True
+
+    def _read_head(self, receiver: Receiver, data: bytes) -> None:
+        self._buffer += data
+        end = self._buffer.find(b"\r\n\r\n") + 4
+        while end >= 4 and self._buffer[9:10] == b"1":  # an interim answer, such as 103
+            self._buffer = self._buffer[end:]
+            end = self._buffer.find(b"\r\n\r\n") + 4
+        if end < 4:
+            if len(self._buffer) > _HEAD_LIMIT:
+                raise ValueError("its head is too long")
+            return
+        whole, self._buffer = self._buffer, b""
+        self._parse(whole)
+        self._head = read_answer_head(whole[:end])
+        receiver.head_received(self._head, whole[end:])
+
+    def _parse(self, data: bytes) -> None:
+        self._parser.feed_data(data)
+        if self._messages > 1:
+            raise ValueError("it sent more than one answer")
+
+    def _complete(self) -> None:
+        """Gives the connection back before the receiver may want one for the next request."""
+        is_sent = self._transport.get_write_buffer_size() == 0
+        receiver = self._hand_over()
+        if is_sent and self._parser.should_keep_alive():
+            self._pool.give(self)
+        else:
+            self._transport.close()
+        receiver.completed()
+
+    def _hand_over(self) -> Receiver:
+        receiver, self._receiver = self._receiver, None
+        if receiver is None:
+            raise RuntimeError("nobody waits on this connection")
+        return receiver
+
+    def _fail(self, failure: Failure) -> None:
+        receiver = self._hand_over()
+        self._transport.abort()
+        receiver.failed(failure)
+
+    def _loss(self) -> Failure:
+        if self._head is not None:
+            return Failure("died", "closed the connection in the middle of its answer")
+        is_prompt = self._loop.time() - self._sent_at < STALE_S
+        if self._uses > 1 and is_prompt and not self._buffer:
+            return Failure("stale", "had closed the kept connection")
+        return Failure("died", "closed the connection without an answer")
+
+
+class Connections:
+    """The connections of one worker: the one used last is used first."""
+
+    def __init__(self, host: str, port: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.host_header = f"[{host}]:{port}".encode() if ":" in host else f"{host}:{port}".encode()
+        self._host = host
+        self._port = port
+        self._idle: dict[Connection, None] = {}
+        self._is_closed = False
+
+    def take(self) -> Connection | None:
+        """A kept connection that the engine has hardly closed yet, if there is one."""
+        if not self._idle:
+            return None
+        connection, _ = self._idle.popitem()
+        if self.loop.time() - connection.idle_since < IDLE_S:
+            return connection
+        connection.abort()
+        self.close_idle()  # the others are older
+        return None
+
+    async def connect(self, timeout_s: float) -> Connection:
+        """A new connection. Raises OSError, TimeoutError included."""
+        async with asyncio.timeout(timeout_s):
+            _, connection = await self.loop.create_connection(
+                lambda: Connection(self), self._host, self._port
+            )
+        return connection
+
+    def give(self, connection: Connection) -> None:
+        """Takes back a connection whose answer is whole."""
+        if self._is_closed:
+            connection.abort()
+            return
+        connection.idle_since = self.loop.time()
+        self._idle[connection] = None
+
+    def forget(self, connection: Connection) -> None:
+        self._idle.pop(connection, None)
+
+    def close_idle(self) -> None:
+        while self._idle:
+            self._idle.popitem()[0].abort()
+
+    def close(self) -> None:
+        """Closes what is idle now, and what is given back later."""
+        self._is_closed = True
+        self.close_idle()
