@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
+
 
 @dataclass(frozen=True)
 class Model:
@@ -38,7 +40,7 @@ class WorkerSpec:
         """The variables this worker adds to the inherited ones; `gpus: []` hides every GPU."""
         if self.gpus is None:
             return dict(self.env)
-        return {**self.env, "CUDA_VISIBLE_DEVICES": ",".join(str(gpu) for gpu in self.gpus)}
+        return {**self.env, GPU_VARIABLE: ",".join(str(gpu) for gpu in self.gpus)}
 
 
 @dataclass(frozen=True)
@@ -79,15 +81,19 @@ class Launch:
         return " ".join([*env, shlex.join(self.argv)])
 
     def digest(self, stand_ins: Mapping[str, str] | None = None) -> str:
-        """SHA-256 over what decides the output: not the program's path, not the address.
+        """SHA-256 over what decides the output: not the program's path, address or GPU numbers.
 
         `stand_ins` replaces machine-dependent values (paths of weights) by stable names, so that a
         launch proved on one machine is known again on another.
         """
-        names = stand_ins or {}
-        content = {
-            "arguments": [names.get(argument, argument) for argument in self.arguments],
-            "env": dict(sorted(self.env.items())),
-            "files": dict(sorted(self.files.items())),
-        }
+        arguments = [_stable(argument, stand_ins or {}) for argument in self.arguments]
+        env = {name: value for name, value in self.env.items() if name != GPU_VARIABLE}
+        content = {"arguments": arguments, "env": env, "files": dict(self.files)}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _stable(argument: str, stand_ins: Mapping[str, str]) -> str:
+    """The argument with each machine-dependent value replaced, inside JSON too."""
+    for value, name in stand_ins.items():
+        argument = argument.replace(value, name)
+    return argument

@@ -49,17 +49,18 @@ def complete(model: str) -> Conversation[str]:
 
 
 def prove(model: str, profile: Profile) -> Conversation[Proof]:
-    """Every slot must say that it speculates, and an answer forced to repeat itself must draft."""
+    """Every slot must say that it speculates, and an answer that repeats its prompt must draft.
+
+    The grammar keeps the answer to the prompt's cycle of words. The cycle is longer than a match
+    and a guess together: ngram-simple takes the last match, and drafts only a full guess after it.
+    """
     slots = (yield Call("/slots")).json()
     idle = [s for s in slots if s.get("speculative") is not True]
-    token = field((yield Call("/tokenize", {"content": " a"})).json(), "tokens", -1)
-    length = _PROOF_TOKENS
-    if isinstance(profile.speculation, Ngram):
-        length += profile.speculation.lookup.min  # long enough to be found in itself
+    cycle = "".join(f" {word}" for word in _words(_cycle_length(profile)))
     body = {
-        "prompt": [token] * length,
+        "prompt": cycle * 3,
         "n_predict": _PROOF_TOKENS,
-        "logit_bias": [[token, 100.0]],
+        "grammar": f'root ::= "{cycle}"+',
         "ignore_eos": True,
         **_GREEDY,
     }
@@ -69,6 +70,18 @@ def prove(model: str, profile: Profile) -> Conversation[Proof]:
     if drafted is None and len(idle) == len(slots):
         return Proof(None, None, detail)
     return Proof(int(drafted or 0), int(timings.get("draft_n_accepted") or 0), detail)
+
+
+def _cycle_length(profile: Profile) -> int:
+    spec = profile.speculation
+    return spec.lookup.min + spec.gamma + 4 if isinstance(spec, Ngram) else 8
+
+
+def _words(count: int) -> list[str]:
+    """Short distinct words: a, b, …, z, aa, ab, …"""
+    letters = [chr(ord("a") + i) for i in range(26)]
+    pairs = (first + second for first in ["", *letters] for second in letters)
+    return [word for word, _ in zip(pairs, range(count), strict=False)]
 
 
 def generate(model: str, request: Mapping[str, JsonValue]) -> Conversation[Generation]:

@@ -1,4 +1,4 @@
-"""Classify: the type of a request by the fleet's rules. Pure; the first rule that matches decides."""
+"""Classify: the type of a request by the fleet's rules, of which the first match decides. Pure."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

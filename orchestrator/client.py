@@ -1,4 +1,4 @@
-"""Client: the server side of one client connection; its requests are answered one by one, in order."""
+"""Client: the server side of one client connection; requests are answered in order."""
 
 import asyncio
 import logging
@@ -31,6 +31,7 @@ class ClientConnection(asyncio.Protocol):
         self._is_reading = True
         self._is_write_paused = False
         self._is_closing = False
+        self._closed_at = 0.0
 
     # What the transport calls.
 
@@ -74,15 +75,14 @@ class ClientConnection(asyncio.Protocol):
 
     def finish(self, keep_alive: bool) -> None:
         self._relay = None
-        if keep_alive:
+        if keep_alive and not self._service.is_stopping:
             self._advance()
         else:
             self._close()
 
     def cut(self, is_until_close: bool) -> None:
         self._relay = None
-        self._is_closing = True
-        self._deadline = self._service.loop.time() + self._service.timeouts.linger_s
+        self._start_closing()
         if is_until_close:  # a plain close would look like a whole answer
             sock: socket.socket = self._transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -182,20 +182,34 @@ class ClientConnection(asyncio.Protocol):
 
     def _expire(self) -> None:
         """Nothing came, or nothing left, for too long."""
-        if self._is_closing or self._is_write_paused:
+        if self._is_closing and self._transport.get_write_buffer_size() > 0:
+            self._give_up_later()
+        elif self._is_closing or self._is_write_paused:
             self._transport.abort()
         elif self._phase == "idle":
             self._transport.close()
         else:
             self._answer_here(None, Refusal(408, "the request took too long to arrive"), 0.0)
 
+    def _give_up_later(self) -> None:
+        """A slow reader still takes its last answer."""
+        now = self._service.loop.time()
+        if now - self._closed_at > self._service.timeouts.stream_s:
+            self._transport.abort()
+        else:
+            self._deadline = now + self._service.timeouts.linger_s
+
     def _close(self) -> None:
         """Says goodbye and reads on for a while: closing at once could destroy the answer."""
         if self._is_closing:
             return
-        self._is_closing = True
-        self._deadline = self._service.loop.time() + self._service.timeouts.linger_s
+        self._start_closing()
         if not self._is_reading and not self._transport.is_closing():
             self._transport.resume_reading()
         if self._transport.can_write_eof() and not self._transport.is_closing():
             self._transport.write_eof()
+
+    def _start_closing(self) -> None:
+        self._is_closing = True
+        self._closed_at = self._service.loop.time()
+        self._deadline = self._closed_at + self._service.timeouts.linger_s

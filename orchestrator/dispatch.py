@@ -119,9 +119,7 @@ class Dispatch:
     ) -> None:
         """Counts a request that ended and writes its line."""
         kind = order.type if order else "-"
-        profile, worker = (
-            (choice.upstream.profile, choice.upstream.name) if choice else ("-", "-")
-        )
+        profile, worker = (choice.upstream.profile, choice.upstream.name) if choice else ("-", "-")
         self.tally.requests[kind, profile, worker, str(end.status)] += 1
         if ACCESS.isEnabledFor(logging.INFO):
             ACCESS.info(
@@ -177,5 +175,3 @@ def _model_list(models: tuple[str, ...]) -> bytes:
         {"id": model, "object": "model", "created": 0, "owned_by": "draftgate"} for model in models
     ]
     return msgspec.json.encode({"object": "list", "data": data})
-
-

@@ -11,13 +11,18 @@ Framing: TypeAlias = Literal["sized", "chunked", "until_close"]
 
 OWN_PREFIX = b"x-draftgate-"
 _HOP_BY_HOP = frozenset(
-    {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization",
-     b"proxy-connection", b"te", b"upgrade"}
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"upgrade",
+    }
 )
 # The body is forwarded whole, with a length of our own.
-_REWRITTEN = frozenset(
-    {b"host", b"content-length", b"transfer-encoding", b"trailer", b"expect"}
-)
+_REWRITTEN = frozenset({b"host", b"content-length", b"transfer-encoding", b"trailer", b"expect"})
 _LONGEST_REASON = 500
 
 
@@ -77,27 +82,18 @@ def read_answer_head(head: bytes) -> AnswerHead:
     first, *lines = head[:-4].split(b"\r\n")
     if not first.startswith(b"HTTP/1.") or not first[9:12].isdigit():
         raise ValueError(f"the engine does not answer in HTTP: {first[:40]!r}")
-    framing: Framing = "until_close"
-    kept: list[bytes] = []
-    options: list[bytes] = []
-    for line in lines:
-        name, _, value = line.partition(b":")
-        name = name.lower()
-        if name == b"transfer-encoding":
-            framing = "chunked"
-        elif name == b"content-length":
-            framing = "sized"
-        elif name == b"connection":
-            options.append(value)
-        if name not in _HOP_BY_HOP and not name.startswith(OWN_PREFIX):
-            kept.append(line)
+    headers = [(line.partition(b":")[0].lower(), line) for line in lines]
+    options = (line.partition(b":")[2] for name, line in headers if name == b"connection")
+    gone = _connection_options(options)
+    kept = [line for name, line in headers if name not in gone and not name.startswith(OWN_PREFIX)]
     status = int(first[9:12])
-    if status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
-        framing = "sized"
-    gone = _connection_options(options) - _HOP_BY_HOP
-    if gone:
-        kept = [line for line in kept if line.partition(b":")[0].lower() not in gone]
-    return AnswerHead(status, first[12:], kept, framing)
+    return AnswerHead(status, first[12:], kept, _framing(status, {name for name, _ in headers}))
+
+
+def _framing(status: int, names: set[bytes]) -> Framing:
+    if status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED) or b"content-length" in names:
+        return "sized"
+    return "chunked" if b"transfer-encoding" in names else "until_close"
 
 
 def own_answer(
@@ -111,7 +107,9 @@ def own_answer(
     return head + size + added + last + b"\r\n" + (body if has_body else b"")
 
 
-def refusal_answer(refusal: Refusal, added: bytes, keep_alive: bool, has_body: bool = True) -> bytes:
+def refusal_answer(
+    refusal: Refusal, added: bytes, keep_alive: bool, has_body: bool = True
+) -> bytes:
     """A refusal as a whole answer."""
     if refusal.allow is not None:
         added += b"allow: %b\r\n" % refusal.allow.encode()

@@ -95,10 +95,13 @@ def pick(pools: Pools, hops: Sequence[Hop], facts: Facts, now: Snapshot) -> Choi
         if isinstance(found, Upstream):
             return _choice(found, label, left, pools, now)
         left.append(Obstacle(found.kind, f"{hop.profile}: {found.text}"))
-    refuge = _from_pool(pools.plain.get(model, ()), None, facts, now)
+    plain = pools.plain.get(model, ())
+    refuge = _from_pool(plain, None, facts, now)
     if isinstance(refuge, Upstream):
         return _choice(refuge, "plain refuge", left, pools, now)
-    left.append(Obstacle(refuge.kind, f"plain refuge: {refuge.text}"))
+    tried = {hop.profile for hop in hops}
+    if any(upstream.profile not in tried for upstream in plain) or not plain:
+        left.append(Obstacle(refuge.kind, f"plain refuge: {refuge.text}"))
     reasons = "; ".join(obstacle.text for obstacle in left)
     message = f"no worker can take a {facts.type} request for {model} now: {reasons}"
     return Refusal(503, message, "no_worker")
@@ -145,7 +148,9 @@ def _obstacle(upstream: Upstream, facts: Facts, now: Snapshot, total: int) -> Ob
     if facts.fields and (limited := sorted(facts.fields & upstream.limits.keys())):
         return Obstacle("limits", "; ".join(f"{f}: {upstream.limits[f]}" for f in limited))
     if upstream.batch_limit is not None and total >= upstream.batch_limit:
-        return Obstacle("batch_limit", f"{total} in flight, the schedule allows {upstream.batch_limit}")
+        return Obstacle(
+            "batch_limit", f"{total} in flight, the schedule allows {upstream.batch_limit}"
+        )
     return None
 
 

@@ -5,7 +5,8 @@ the client.
 """
 
 import asyncio
-from collections.abc import Mapping
+import logging
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
@@ -16,6 +17,8 @@ from orchestrator.message import AnswerHead, refusal_answer
 from orchestrator.pick import Choice
 from orchestrator.refusal import Refusal
 from orchestrator.upstream import Connection, Connections, Failure, Receiver
+
+LOG = logging.getLogger("draftgate.router")
 
 CLIENT_CLOSED = 499  # nginx's number for a client that left
 
@@ -66,6 +69,16 @@ class Service:
     is_stopping: bool = False
     is_empty: asyncio.Event = field(default_factory=asyncio.Event)
     numbers: "count[int]" = field(default_factory=count)
+
+    def spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Runs a request's work; a fault in it is logged and stops nothing else."""
+        return self.group.create_task(_guard(work))
+
+    async def emptied(self) -> None:
+        """Returns when no client is connected."""
+        while self.clients:
+            self.is_empty.clear()
+            await self.is_empty.wait()
 
 
 class Client(Protocol):
@@ -179,7 +192,7 @@ class Relay(Receiver):
         connections = self._service.network[name]
         connection = connections.take() if may_reuse else None
         if connection is None:
-            self._connecting = self._service.group.create_task(self._connect(connections))
+            self._connecting = self._service.spawn(self._connect(connections))
         else:
             self._send(connection, connections)
 
@@ -202,9 +215,7 @@ class Relay(Receiver):
         self._connection = connection
         incoming = self._order.incoming
         request_id = b"%b-%d" % (self._service.request_prefix, next(self._service.numbers))
-        connection.send(
-            self, incoming.forward(connections.host_header, request_id), incoming.body
-        )
+        connection.send(self, incoming.forward(connections.host_header, request_id), incoming.body)
 
     def _retry(self, failure: Failure) -> bool:
         """Once, and only where the engine cannot have started on the request."""
@@ -257,6 +268,15 @@ class Relay(Receiver):
         self._release()
         seconds = self._service.loop.time() - self._started_at
         self._service.dispatch.record(
-            self._order.incoming, self._order, self._choice,
+            self._order.incoming,
+            self._order,
+            self._choice,
             Outcome(status, seconds, self._sent, end),
         )
+
+
+async def _guard(work: Coroutine[None, None, None]) -> None:
+    try:
+        await work
+    except Exception:  # the request's edge: one request must not stop the router
+        LOG.exception("relaying a request failed")

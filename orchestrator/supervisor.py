@@ -86,7 +86,7 @@ class Supervisor:
             tasks = [group.create_task(worker.run()) for worker in self.workers.values()]
             try:
                 await asyncio.gather(*(worker.settled.wait() for worker in self.workers.values()))
-                failed = [w.state for w in self.workers.values() if w.state.state == "failed"]
+                failed = [w for w in self.workers.values() if w.state.state == "failed"]
                 if not failed and not any(task.done() for task in tasks):
                     self.phase = "up"
                     self._changed()
@@ -97,7 +97,7 @@ class Supervisor:
         self.phase = "down"
         self._changed()
         if failed:
-            raise EngineError("\n".join(f"{s.name}: {s.detail}" for s in failed))
+            raise EngineError("\n".join(worker.failure() for worker in failed))
 
     def stop(self) -> None:
         """Drain and end every worker; `run()` returns afterwards."""

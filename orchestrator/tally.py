@@ -3,19 +3,22 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+Labels: TypeAlias = tuple[str, ...]
 
 
 @dataclass
 class Tally:
     """Plain counters: counting is on every request's way, rendering is not."""
 
-    requests: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
-    picks: Counter[tuple[str]] = field(default_factory=Counter)
-    cancels: Counter[tuple[str]] = field(default_factory=Counter)
-    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    requests: Counter[Labels] = field(default_factory=Counter)
+    picks: Counter[Labels] = field(default_factory=Counter)
+    cancels: Counter[Labels] = field(default_factory=Counter)
+    failures: Counter[Labels] = field(default_factory=Counter)
 
     def requests_by(self, index: int) -> dict[str, int]:
         """Requests by one label: 0 type, 1 profile, 2 worker, 3 status."""
@@ -64,7 +67,7 @@ class TallyCollector(Collector):
 
 
 def _counter(
-    title: tuple[str, str], labels: tuple[str, ...], values: Mapping[tuple[str, ...], int]
+    title: tuple[str, str], labels: tuple[str, ...], values: Mapping[Labels, int]
 ) -> Metric:
     family = CounterMetricFamily(*title, labels=labels)
     for key, count in list(values.items()):

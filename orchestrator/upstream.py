@@ -1,4 +1,4 @@
-"""Upstream: connections to one worker, kept alive and used again; answers come back as raw bytes."""
+"""Upstream: connections to one worker, kept alive and used again; answers stay raw bytes."""
 
 import asyncio
 from dataclasses import dataclass
@@ -58,6 +58,7 @@ class Connection(asyncio.Protocol):
         self._sent_at = 0.0
         self._messages = 0
         self._is_whole = False
+        self._is_paused = False
 
     def send(self, receiver: Receiver, head: bytes, body: bytes = b"") -> None:
         """Sends a request; the receiver hears of its answer."""
@@ -73,16 +74,18 @@ class Connection(asyncio.Protocol):
             self._transport.write(body)
 
     def abort(self) -> None:
-        """Drops the connection, so that the engine sees its client go; the receiver hears nothing."""
+        """Drops the connection, so that the engine sees its client go; nobody is told."""
         self._receiver = None
         self._transport.abort()
 
     def pause(self) -> None:
-        if not self._transport.is_closing():
+        if not self._is_paused and not self._transport.is_closing():
+            self._is_paused = True
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        if not self._transport.is_closing():
+        if self._is_paused and not self._transport.is_closing():
+            self._is_paused = False
             self._transport.resume_reading()
 
     # What the transport calls.
@@ -151,6 +154,7 @@ class Connection(asyncio.Protocol):
         """Gives the connection back before the receiver may want one for the next request."""
         is_sent = self._transport.get_write_buffer_size() == 0
         receiver = self._hand_over()
+        self.resume()
         if is_sent and self._parser.should_keep_alive():
             self._pool.give(self)
         else:

@@ -4,6 +4,7 @@ One asyncio task owns a worker's state; everybody else reads snapshots.
 """
 
 import asyncio
+import hashlib
 import logging
 import time
 import uuid
@@ -97,7 +98,7 @@ class Worker:
             if time.time() - self.state.since > SETTLED_S:
                 backoff = self._pace.first_backoff
             logger.warning("%s: %s; starting it again in %g s", self.member.name, cause, backoff)
-            detail = f"{cause.splitlines()[0]}; next start in {backoff:g} s"
+            detail = f"{cause}; next start in {backoff:g} s"
             self._set("starting", detail, restarts=self.state.restarts + 1)
             await self._pause(backoff)
             backoff = min(2 * backoff, LONGEST_BACKOFF_S)
@@ -155,14 +156,10 @@ class Worker:
             if stop in done:
                 return None
             if death in done:
-                raise EngineError(self._with_log(f"{self._title} ended: {death.result()}"))
+                raise EngineError(f"{self._title} ended before it was ready: {death.result()}")
             if ready not in done:
-                message = f"{self._title} was not ready within {timeout:g} s"
-                raise EngineError(self._with_log(message))
-            try:
-                return ready.result()
-            except EngineError as error:
-                raise EngineError(self._with_log(str(error))) from error
+                raise EngineError(f"{self._title} was not ready within {timeout:g} s")
+            return ready.result()
         finally:
             await _cancel(tasks)
 
@@ -181,10 +178,10 @@ class Worker:
                     if stop in done:
                         return None
                     if death in done:
-                        return self._with_log(f"{self._title} ended: {death.result()}")
+                        return f"{self._title} ended: {death.result()}"
                     healthy = await is_healthy(client, self.member.adapter.HEALTH)
                     missed = 0 if healthy else missed + 1
-            return self._with_log(f"{self._title} lives but no longer answers as healthy")
+            return f"{self._title} lives but no longer answers as healthy"
         finally:
             await _cancel(tasks)
 
@@ -255,17 +252,18 @@ class Worker:
     def _title(self) -> str:
         return f"{self.member.adapter.TITLE} {self.member.spec.engine_version}"
 
-    def _with_log(self, message: str) -> str:
+    def failure(self) -> str:
+        """Why the worker failed, with the end of its log."""
         log = self._folder.log(self.member.name)
         tail = log_tail(log)
         lines = "".join(f"\n    {line}" for line in tail)
-        return f"{message}\n  last {len(tail)} lines of {log}:{lines}"
+        message = f"{self.member.name}: {self.state.detail}"
+        return f"{message}\n  the last {len(tail)} lines of {log}:{lines}" if tail else message
 
 
 def full_digest(member: Member) -> str:
     """Digest of the whole launch, program and address included."""
-    launch = member.launch
-    return f"{launch.digest()[:32]}-{replace(launch, arguments=launch.argv).digest()[:32]}"
+    return hashlib.sha256(member.launch.text().encode()).hexdigest()
 
 
 def log_tail(path: Path, lines: int = LOG_TAIL_LINES) -> list[str]:

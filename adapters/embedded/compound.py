@@ -25,7 +25,10 @@ class Schema(str):
 
 def row(text: str) -> list[str]:
     """One line of comma-separated values with CSV quoting."""
-    return next(csv.reader([text]), [""])
+    try:
+        return next(csv.reader([text]), [""])
+    except csv.Error as error:
+        raise ValueError(str(error)) from error
 
 
 def names(text: str) -> list[str]:
@@ -47,12 +50,17 @@ def key_lines(text: str) -> list[str]:
     return [line for line in text.split("\n") if line and not line.startswith("#")]
 
 
-def fractions(text: str) -> tuple[float, ...]:
+def per_device(text: str) -> list[str]:
     parts = re.split(r"[,/]+", text)
     if len(parts) >= MAX_DEVICES:
-        counts = f"got {len(parts)} input configs, but system only has {MAX_DEVICES} devices"
-        raise ValueError(counts)
-    return tuple(real(part) for part in parts)
+        raise ValueError(
+            f"got {len(parts)} input configs, but system only has {MAX_DEVICES} devices"
+        )
+    return parts
+
+
+def fractions(text: str) -> tuple[float, ...]:
+    return tuple(real(part) for part in per_device(text))
 
 
 def exact_row(text: str) -> tuple[float, ...]:
@@ -60,8 +68,8 @@ def exact_row(text: str) -> tuple[float, ...]:
 
 
 def margins(text: str) -> tuple[int, ...]:
-    """Bytes per device, from MiB; a single margin holds for every device."""
-    sizes = tuple(int(size) * 2**20 for size in fractions(text))
+    """Bytes per device, from MiB; a single margin holds for every device, the default is 1 GiB."""
+    sizes = tuple(whole(part) * 2**20 for part in per_device(text))
     return sizes * MAX_DEVICES if len(sizes) == 1 else sizes + (2**30,) * (MAX_DEVICES - len(sizes))
 
 

@@ -99,6 +99,7 @@ def run(settings: Mapping[str, object]) -> None:
 
     While the model loads, a signal ends the process in the signal's own way, as with llama-server.
     """
+    # An engine that aborts would first start a debugger on itself, and linger for seconds.
     os.environ.setdefault("GGML_NO_BACKTRACE", "1")
     library = engine()
     params = configure(library, settings)
@@ -108,9 +109,10 @@ def run(settings: Mapping[str, object]) -> None:
         server = library.Server(params)
     except (RuntimeError, ValueError) as error:
         raise EngineError(f"the server did not start: {cause(settings)}") from error
-    sys.stderr.write(f"serving on {server.listening_address}\n")
-    sys.stderr.flush()
-    wait_for_signal()
+    wakened = wake_on_signals()
+    sys.stdout.write(f"serving on {server.listening_address}\n")
+    sys.stdout.flush()
+    os.read(wakened, 1)
     # Closing the server waits for answers in the making, without an end: the engine stops making
     # them first. Nothing is left to save, and it has no child processes.
     sys.stderr.flush()
@@ -123,18 +125,19 @@ def cause(settings: Mapping[str, Any]) -> str:
         if settings.get(path) and not Path(settings[path]).is_file():
             return f"no such file: {settings[path]}"
     for host in settings.get("hostnames", ("127.0.0.1",)):
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            socket.create_server((host, settings["port"])).close()
+            socket.create_server((host, settings["port"]), family=family).close()
         except OSError as error:
             return f"cannot listen on {host}:{settings['port']}: {error.strerror}"
     return "the engine's log above says why"
 
 
-def wait_for_signal() -> None:
-    """The handlers only wake this thread; engine threads may be the ones to receive the signal."""
+def wake_on_signals() -> int:
+    """A file descriptor to wait at: the signalled thread may be any, the engine's too."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)
     for number in SIGNALS:
         signal.signal(number, lambda *_: None)
-    os.read(reader, 1)
+    return reader

@@ -5,6 +5,7 @@ meet is told by their type: lists add up, mappings and frozen sets unite, all el
 Source of rules and messages: common/arg.cpp of llama.cpp b11549.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
 
@@ -108,7 +109,8 @@ def members(prefix: str, words: str) -> dict[str, object]:
 
 
 def inverse_real(text: str) -> float:
-    return 1.0 / real(text)
+    number = real(text)
+    return 1.0 / number if number else math.inf
 
 
 def mebibytes(text: str) -> int:

@@ -26,12 +26,12 @@ def command(fleet: Path, dry_run: bool, detach: bool, only: tuple[str, ...]) -> 
     deployment.require()
     for name in only:
         deployment.member(name)
-    show_warnings(deployment.problems)
     folder = state_folder(deployment)
+    if detach and not dry_run:
+        return _detach(fleet, folder, only)
+    show_warnings(deployment.problems)
     if dry_run:
         return _show_plan(deployment, folder, only)
-    if detach:
-        return _detach(fleet, folder, only)
     with folder.lock():
         supervisor = Supervisor(deployment, folder, click.echo, only=only)
         asyncio.run(run_until_signal(supervisor, _say_up))

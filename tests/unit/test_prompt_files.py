@@ -13,9 +13,11 @@ TYPES = ("chat", "code_edit", "creative", "json", "maths", "rag", "summarize")
 FIELDS = {"id", "type", "prompt", "messages", "max_tokens"}
 ROLES = {"system", "user", "assistant"}
 LEAST_LINES = 8
-# Characters stand in for 60-450 tokens: CJK text has about two characters a token, code about three.
+# Characters stand in for 60-450 tokens: about two of them make a token in CJK text, three in code.
 SHORTEST, LONGEST = 100, 1700
-SOURCE_ROW = re.compile(r"^\| `(\w+)-(\d\d)`(?: to `(\w+)-(\d\d)`)? \|([^|]+)\|([^|]+)\|", re.MULTILINE)
+SOURCE_ROW = re.compile(
+    r"^\| `(\w+)-(\d\d)`(?: to `(\w+)-(\d\d)`)? \|([^|]+)\|([^|]+)\|", re.MULTILINE
+)
 
 
 def lines_of(request_type: str) -> list[dict[str, Any]]:

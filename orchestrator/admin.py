@@ -1,0 +1,97 @@
+"""Admin: the router's own port for operators: health, status as JSON, metrics for Prometheus."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from orchestrator.dispatch import Dispatch
+from orchestrator.tally import TallyCollector
+
+
+class AdminServer(uvicorn.Server):
+    """uvicorn on a loop that somebody else owns: signals are not its business."""
+
+    def __init__(self, app: Starlette) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                ws="none",
+                timeout_graceful_shutdown=1,
+            )
+        )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def admin_app(dispatch: Dispatch) -> Starlette:
+    """The admin application over what the router knows."""
+    registry = CollectorRegistry()
+    registry.register(TallyCollector(dispatch.tally, dispatch.standing.in_flight))
+
+    async def health(_: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def status(_: Request) -> Response:
+        return JSONResponse(status_of(dispatch))
+
+    async def metrics(_: Request) -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return Starlette(
+        routes=[Route("/health", health), Route("/status", status), Route("/metrics", metrics)]
+    )
+
+
+def status_of(dispatch: Dispatch) -> dict[str, Any]:
+    """The router's view of its workers, and what it has counted."""
+    standing, tally = dispatch.standing, dispatch.tally
+    upstreams = [
+        {
+            "name": upstream.name,
+            "profile": upstream.profile,
+            "model": upstream.model,
+            "engine": upstream.engine,
+            "address": f"{upstream.host}:{upstream.port}",
+            "state": standing.states[upstream.name],
+            "in_flight": standing.in_flight[upstream.name],
+            "is_plain": upstream.is_plain,
+            "batch_limit": upstream.batch_limit,
+            "refused": upstream.refused,
+        }
+        for upstream in standing.upstreams.values()
+    ]
+    return {
+        "upstreams": upstreams,
+        "unserved_models": standing.unserved(dispatch.pools),
+        "requests": {
+            "type": tally.requests_by(0),
+            "profile": tally.requests_by(1),
+            "worker": tally.requests_by(2),
+            "status": tally.requests_by(3),
+        },
+        "picks": {kind: count for (kind,), count in tally.picks.items()},
+        "client_cancels": {worker: count for (worker,), count in tally.cancels.items()},
+        "upstream_failures": [
+            {"worker": worker, "kind": kind, "count": count}
+            for (worker, kind), count in tally.failures.items()
+        ],
+    }
+
+
+def admin_socket(address: tuple[str, int]) -> socket.socket:
+    """A listening socket, so that the port is known before the server runs."""
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    return socket.create_server(address, family=family)

@@ -1,0 +1,63 @@
+"""Where objects are put together: a deployment becomes a router's configuration."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from orchestrator.deployment import Deployment, Member
+from orchestrator.fleet import split_address
+from orchestrator.gate.certificate import objection
+from orchestrator.gate.trial import certificate_folder
+from orchestrator.pick import Upstream
+from orchestrator.router import RouterConfig
+from orchestrator.state import StateFolder
+
+MEGABYTE = 2**20
+
+
+def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterConfig:
+    """The router of a fleet. With `folder`, workers on this machine are used while they are ready.
+
+    Certificates are looked at once, here.
+    """
+    fleet = deployment.require()
+    certificates = certificate_folder(deployment) if fleet.gate.required else None
+    routes = {name: fleet.hops(name) for name in fleet.routes}
+    return RouterConfig(
+        upstreams=tuple(_upstream(member, certificates) for member in deployment.members),
+        rules=fleet.types,
+        routes=routes,
+        models=tuple(fleet.models),
+        listen=split_address(fleet.router.listen),
+        admin=split_address(fleet.router.admin),
+        type_header=fleet.router.type_header,
+        body_limit=fleet.router.body_limit_mb * MEGABYTE,
+        worker_states=_states(folder) if folder else None,
+    )
+
+
+def _upstream(member: Member, certificates: Path | None) -> Upstream:
+    is_plain = not member.profile.is_speculating
+    return Upstream(
+        name=member.name,
+        profile=member.profile.profile,
+        model=member.spec.model.name,
+        engine=member.entry.engine,
+        host=member.spec.host,
+        port=member.spec.port,
+        is_plain=is_plain,
+        limits={} if is_plain else member.adapter.LIMITS,
+        health=member.adapter.HEALTH,
+        batch_limit=member.launch.batch_limit,
+        refused=objection(certificates, member) if certificates else None,
+    )
+
+
+def _states(folder: StateFolder) -> Callable[[], Mapping[str, str]]:
+    """States as the supervisor wrote them; none without a supervisor: then health alone counts."""
+
+    def read() -> dict[str, str]:
+        if not folder.is_locked():
+            return {}
+        return {name: state.state for name, state in folder.read_status()[1].items()}
+
+    return read

@@ -1,0 +1,189 @@
+"""draftgate demo: the whole job on this machine."""
+
+import asyncio
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from adapters import ADAPTERS
+from orchestrator.app import router_config
+from orchestrator.demo import Row, control_of, measure_type
+from orchestrator.deployment import Deployment, Member, read_deployment
+from orchestrator.errors import GateFailedError, InputError
+from orchestrator.gate.prompt import Prompt, read_prompts
+from orchestrator.gate.report import report
+from orchestrator.gate.trial import Trial, try_fleet
+from orchestrator.router import Router
+from orchestrator.shipped import shipped
+from orchestrator.supervisor import Supervisor, run_until_signal, state_folder
+
+GATE_TOKENS = 40  # a prompt; the demo shows the job, `draftgate gate` does it in full
+MEASURED_TOKENS = 64
+
+
+@click.command()
+@click.option(
+    "--engine",
+    type=click.Choice(sorted(ADAPTERS)),
+    default=sorted(ADAPTERS)[0],
+    show_default=True,
+    help="The engine to show.",
+)
+@click.option("--keep", is_flag=True, help="Keep serving until ctrl-C.")
+def command(engine: str, keep: bool) -> int:
+    """Do the whole job on this machine: check, render, start, prove, route, measure."""
+    start = time.monotonic()
+    file = _demo_fleet(engine)
+    deployment = read_deployment(file, file.name)
+    deployment.require()
+    _step(f"check: {file.name} and its profiles have no errors")
+    for member in deployment.members:
+        _step(f"render: {member.name} ({member.profile.profile})")
+        click.echo(member.launch.shell())
+    folder = state_folder(deployment)
+    with folder.lock():
+        supervisor = Supervisor(deployment, folder, click.echo)
+        show = _Show(deployment, supervisor, keep, start)
+        _step("up: starting the workers, each must draft before it counts as ready")
+        asyncio.run(run_until_signal(supervisor, show.begin))
+    if show.error:
+        raise show.error
+    return 0
+
+
+def _step(text: str) -> None:
+    click.secho(f"\n== {text}", bold=True)
+
+
+def _demo_fleet(engine: str) -> Path:
+    """The shipped example fleet whose workers run this engine."""
+    root = shipped("fleet.yaml").parent
+    for file in sorted(root.glob("fleet*.yaml")):
+        fleet = read_deployment(file, file.name).fleet
+        if fleet and fleet.workers[0].engine == engine:
+            return file
+    raise InputError(f"no example fleet for {engine} comes with draftgate")
+
+
+class _Show:
+    """What the demo does once the workers are up."""
+
+    def __init__(self, deployment: Deployment, supervisor: Supervisor, keep: bool, start: float):
+        self.deployment = deployment
+        self.supervisor = supervisor
+        self.keep = keep
+        self.start = start
+        self.error: Exception | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        self._task = asyncio.ensure_future(self._run())
+
+    async def _run(self) -> None:
+        try:
+            await self._steps()
+        except Exception as error:  # noqa: BLE001 — carried out to the command's own edge
+            self.error = error
+        finally:
+            self.supervisor.stop()
+
+    async def _steps(self) -> None:
+        await self._gate()
+        fleet = self.deployment.require()
+        config = router_config(self.deployment, self.supervisor.folder)
+        router = Router(config)
+        serving = asyncio.ensure_future(router.serve())
+        try:
+            await router.started.wait()
+            url = f"http://{config.listen[0]}:{router.port}"
+            _step(f"serve: router on {fleet.router.listen}, choosing by request type")
+            await self._measure(url)
+            click.echo(f"\ntook {time.monotonic() - self.start:.0f} s")
+            _step("try it" if self.keep else "try it (with --keep)")
+            click.echo(_curl(url, next(iter(fleet.models))))
+            if self.keep:
+                click.echo("\nserving; ctrl-C ends everything")
+                await serving
+        finally:
+            router.stop()
+            await asyncio.gather(serving, return_exceptions=True)
+
+    async def _gate(self) -> None:
+        _step("gate: is speculating output plain output, token by token?")
+        prompts = _shorter(read_prompts(shipped("prompts"), per_type=1), GATE_TOKENS)
+        plain = next(m for m in self.deployment.members if not m.profile.is_speculating)
+        candidates = self._candidates()
+        folder = self.supervisor.folder
+        trials = await try_fleet(self.deployment, folder, (plain, candidates), prompts, click.echo)
+        for trial in trials:
+            _show_trial(trial, prompts)
+        if any(trial.comparison.verdict != "pass" for trial in trials):
+            raise GateFailedError("the gate did not pass: nothing would be routed")
+
+    def _candidates(self) -> list[Member]:
+        control = control_of(self.deployment)
+        return [m for m in self.deployment.members if m.profile.is_speculating and m != control]
+
+    async def _measure(self, url: str) -> None:
+        prompts = _shorter(read_prompts(shipped("prompts"), per_type=2), MEASURED_TOKENS)
+        by_type: dict[str, list[Prompt]] = {}
+        for prompt in prompts:
+            by_type.setdefault(prompt.type, []).append(prompt)
+        rows = []
+        for name, asked in by_type.items():
+            click.echo(f"measuring {name}")
+            rows.append(await measure_type(self.deployment, url, asked))
+        Console().print(_table(rows))
+
+
+def _shorter(prompts: list[Prompt], tokens: int) -> list[Prompt]:
+    return [replace(p, request={**p.request, "max_tokens": tokens}) for p in prompts]
+
+
+def _show_trial(trial: Trial, prompts: list[Prompt]) -> None:
+    for line in report(trial.candidate, trial.comparison, trial.arms, prompts):
+        click.echo(line)
+
+
+def _table(rows: list[Row]) -> Table:
+    has_control = any(row.control for row in rows)
+    table = Table(title="tokens/s at concurrency 1")
+    for name in ("type", "profile", "why", "plain", "router", "speed-up"):
+        table.add_column(name, justify="left" if name in ("type", "profile", "why") else "right")
+    if has_control:
+        table.add_column("never drafting", justify="right")
+        table.add_column("against it", justify="right")
+    table.add_column("α", justify="right")
+    table.add_column("τ", justify="right")
+    for row in rows:
+        table.add_row(*_cells(row, has_control))
+    return table
+
+
+def _cells(row: Row, has_control: bool) -> list[str]:
+    cells = [
+        row.type,
+        row.profile,
+        row.reason,
+        f"{row.plain:.1f}",
+        f"{row.routed:.1f}",
+        f"{row.speedup:.2f}×",
+    ]
+    if has_control:
+        cells += (
+            [f"{row.control:.1f}", f"{row.routed / row.control:.2f}×"]
+            if row.control
+            else ["–", "–"]
+        )
+    cells.append("–" if row.alpha is None else f"{row.alpha:.2f}")
+    cells.append("–" if row.tau is None else f"{row.tau:.2f}")
+    return cells
+
+
+def _curl(url: str, model: str) -> str:
+    body = '{"model": "%s", "prompt": "Once upon a time", "max_tokens": 32, "stream": true}' % model
+    return f"curl -N {url}/v1/completions -H 'content-type: application/json' -d '{body}'"

@@ -1,0 +1,108 @@
+"""Collecting the answers of one arm from a running engine."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import httpx
+
+from adapters.contract import Adapter
+from adapters.exchange import Candidate, Generation
+from adapters.metric import read_metrics
+from orchestrator.errors import EngineError
+from orchestrator.gate.compare import END, Arm, Divergence
+from orchestrator.gate.prompt import Prompt
+from orchestrator.wire import engine_client, hold, timed
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A running engine: where it is, how to speak to it, and what it calls its model."""
+
+    url: str
+    adapter: Adapter
+    model: str
+
+
+async def collect(name: str, endpoint: Endpoint, prompts: Sequence[Prompt], say: Say) -> Arm:
+    """Ask every prompt in order, one at a time.
+
+    The engine must be the same one before and after: its fingerprint is compared. An answer that
+    fails is None in the arm; an engine that is gone raises EngineError.
+    """
+    api = endpoint.adapter.api
+    answers: dict[str, Generation | None] = {}
+    async with engine_client(endpoint.url) as client:
+        before = await hold(client, api.complete(endpoint.model))
+        start = await _counters(client, endpoint)
+        for prompt in prompts:
+            answers[prompt.id] = await _answer(client, endpoint, prompt, say)
+        end = await _counters(client, endpoint)
+        after = await hold(client, api.complete(endpoint.model))
+    if before != after:
+        message = f"another engine answered on {endpoint.url} during arm {name}"
+        raise EngineError(f"{message}: its fingerprint went from {before} to {after}")
+    seconds = sum(answer.seconds for answer in answers.values() if answer)
+    drafted, accepted = (_rise(start, end, key) for key in ("drafted", "accepted"))
+    return Arm(name, answers, drafted, accepted, seconds)
+
+
+async def _answer(
+    client: httpx.AsyncClient, endpoint: Endpoint, prompt: Prompt, say: Say
+) -> Generation | None:
+    api = endpoint.adapter.api
+    try:
+        answer, seconds = await timed(client, api.generate(endpoint.model, prompt.request))
+    except EngineError as error:
+        say(f"{prompt.id}: {error}")
+        return None
+    return replace(answer, seconds=seconds)
+
+
+async def _counters(client: httpx.AsyncClient, endpoint: Endpoint) -> dict[str, float | None]:
+    names = {key: endpoint.adapter.METRICS[key] for key in ("drafts", "drafted", "accepted")}
+    try:
+        reply = await client.get("/metrics")
+    except httpx.HTTPError as error:
+        raise EngineError(f"{endpoint.url}/metrics: {error}") from error
+    return read_metrics(reply.text if reply.status_code == 200 else "", names)
+
+
+def _rise(start: dict[str, float | None], end: dict[str, float | None], key: str) -> float | None:
+    """A counter that appears only after the first draft started from 0."""
+    last = end[key]
+    return None if last is None else last - (start[key] or 0)
+
+
+async def with_gaps(
+    plain: Endpoint, first: Arm, divergences: Sequence[Divergence]
+) -> tuple[Divergence, ...]:
+    """Ask the plain engine how sure it was at each divergence."""
+    async with engine_client(plain.url) as client:
+        return tuple([await _with_gap(client, plain, first, d) for d in divergences])
+
+
+async def _with_gap(
+    client: httpx.AsyncClient, plain: Endpoint, first: Arm, divergence: Divergence
+) -> Divergence:
+    answer = first.answers[divergence.prompt]
+    if answer is None or divergence.position < 0 or divergence.expected == END:
+        return divergence
+    ids = answer.prompt_ids + answer.ids[: divergence.position]
+    try:
+        candidates = await hold(client, plain.adapter.api.candidates(plain.model, ids))
+    except EngineError:
+        return divergence  # the verdict stands without it
+    return replace(divergence, gap=_gap(candidates), margin=_margin(candidates, divergence.found))
+
+
+def _gap(candidates: Sequence[Candidate]) -> float | None:
+    if len(candidates) < 2:
+        return None
+    return candidates[0].logprob - candidates[1].logprob
+
+
+def _margin(candidates: Sequence[Candidate], token: int) -> float | None:
+    found = [c.logprob for c in candidates if c.token == token]
+    return candidates[0].logprob - found[0] if found else None

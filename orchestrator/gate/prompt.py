@@ -1,0 +1,121 @@
+"""Prompt files: JSONL, one request a line, read with every problem at once."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from adapters.problem import Place, Problem, sort_problems
+from orchestrator.errors import InputError
+
+DEFAULT_MAX_TOKENS = 96
+_OURS = {
+    "stream": "the gate reads whole answers",
+    "n": "the gate asks for one answer",
+    "logprobs": "the gate asks for what it needs itself",
+    "model": "the gate asks the workers' model",
+}
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One line: `request` holds its OpenAI fields, `prompt` or `messages` among them."""
+
+    id: str
+    type: str
+    request: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The prompt, or the last message, for people to recognise it by."""
+        last = self.request.get("prompt") or self.request["messages"][-1].get("content", "")
+        return str(last)
+
+
+def read_prompts(path: Path, per_type: int | None = None) -> list[Prompt]:
+    """The prompts of a file, or of every .jsonl file of a folder, at most `per_type` of each type.
+
+    Raises InputError listing every bad line.
+    """
+    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    prompts: list[Prompt] = []
+    problems: list[Problem] = []
+    for file in files:
+        for place, text in _lines(file):
+            found = _prompt(place, text)
+            if isinstance(found, Prompt):
+                prompts.append(found)
+            else:
+                problems += found
+    if not files or (not prompts and not problems):
+        problems.append(Problem((), "no prompts here", place=Place(str(path), 1, 1)))
+    if problems:
+        raise InputError(sort_problems(problems))
+    return _first_of_each(prompts, per_type)
+
+
+def prompts_digest(prompts: Sequence[Prompt]) -> str:
+    """SHA-256 over what is asked, in order."""
+    asked = [prompt.request for prompt in prompts]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def _first_of_each(prompts: list[Prompt], per_type: int | None) -> list[Prompt]:
+    kept: list[Prompt] = []
+    counts: dict[str, int] = {}
+    for prompt in prompts:
+        counts[prompt.type] = counts.get(prompt.type, 0) + 1
+        if per_type is None or counts[prompt.type] <= per_type:
+            kept.append(prompt)
+    return kept
+
+
+def _lines(file: Path) -> Iterator[tuple[Place, str]]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: cannot be read: {error}") from error
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield Place(str(file), number, 1), line
+
+
+def _prompt(place: Place, text: str) -> Prompt | list[Problem]:
+    try:
+        data = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        return [Problem((), f"not JSON: {error}", "one JSON object a line", place=place)]
+    if not isinstance(data, dict):
+        return [Problem((), "not a JSON object", '{"type": …, "prompt": …}', place=place)]
+    problems = [Problem(p.path, p.message, p.hint, place=place) for p in _problems(data)]
+    if problems:
+        return problems
+    request = {k: v for k, v in data.items() if k not in ("id", "type", "temperature")}
+    request.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
+    name = str(data.get("id") or f"{Path(place.file).stem}:{place.line}")
+    return Prompt(name, str(data.get("type", "default")), request)
+
+
+def _problems(data: dict[str, Any]) -> Iterator[Problem]:
+    has_prompt, has_messages = "prompt" in data, "messages" in data
+    if has_prompt == has_messages:
+        what = "both prompt and messages" if has_prompt else "neither prompt nor messages"
+        yield Problem(("prompt",), what, "give one of them")
+    if has_prompt and not (isinstance(data["prompt"], str) and data["prompt"]):
+        yield Problem(("prompt",), "must be text, and not empty")
+    messages = data.get("messages", [{}])
+    if not (isinstance(messages, list) and messages and all(isinstance(m, dict) for m in messages)):
+        yield Problem(("messages",), "must be a list of messages")
+    if data.get("temperature", 0) != 0:
+        message = f"is {data['temperature']}, but greedy answers are compared"
+        yield Problem(("temperature",), message, "leave it out")
+    limit = data.get("max_tokens", 1)
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        yield Problem(("max_tokens",), f"must be a whole number from 1, found {limit!r}")
+    for key, why in _OURS.items():
+        if key in data:
+            yield Problem((key,), why, "leave it out")

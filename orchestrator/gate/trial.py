@@ -1,0 +1,133 @@
+"""Running the gate: plain twice, each candidate twice, compared, certified."""
+
+import platform
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from orchestrator.deployment import Deployment, Member
+from orchestrator.errors import InputError
+from orchestrator.gate.arm import Endpoint, collect, with_gaps
+from orchestrator.gate.certificate import certificate_path, make_certificate, write_certificate
+from orchestrator.gate.compare import Arm, Comparison, compare
+from orchestrator.gate.host import find_endpoint, running
+from orchestrator.gate.prompt import Prompt, prompts_digest
+from orchestrator.state import StateFolder
+
+Say = Callable[[str], None]
+Boot: TypeAlias = Callable[[], AbstractAsyncContextManager[Endpoint]]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate's outcome."""
+
+    candidate: str
+    comparison: Comparison
+    arms: tuple[Arm, ...]
+    certificate: Path | None = None
+
+
+async def try_fleet(
+    deployment: Deployment,
+    folder: StateFolder,
+    members: tuple[Member, Sequence[Member]],
+    prompts: Sequence[Prompt],
+    say: Say,
+) -> list[Trial]:
+    """Gate each candidate of `members` (baseline, candidates) and write its certificate."""
+    baseline, candidates = members
+    for candidate in candidates:
+        _require_pair(baseline, candidate)
+
+    def boot(member: Member) -> Boot:
+        return lambda: running(deployment, folder, member, say)
+
+    plain = await _twice("A", boot(baseline), prompts, say)
+    trials = []
+    for candidate in candidates:
+        say(f"gate {candidate.name}: profile {candidate.profile.profile} against {baseline.name}")
+        speculating = await _twice("S", boot(candidate), prompts, say)
+        comparison = await _judge(boot(baseline), plain, speculating, prompts)
+        arms = [*plain, *speculating]
+        asked = {"digest": prompts_digest(prompts), "count": len(prompts)}
+        data = make_certificate(baseline, candidate, arms, comparison, asked)
+        data["machine"] = f"{platform.system()} {platform.machine()}"
+        path = certificate_path(certificate_folder(deployment), candidate)
+        write_certificate(path, data)
+        trials.append(Trial(candidate.name, comparison, tuple(arms), path))
+    return trials
+
+
+async def try_urls(baseline: str, candidate: str, prompts: Sequence[Prompt], say: Say) -> Trial:
+    """Gate engines that somebody else started; no certificate: their launch is not known."""
+    if baseline.rstrip("/") == candidate.rstrip("/"):
+        raise InputError("baseline and candidate are the same engine; it would equal itself")
+    first, second = await find_endpoint(baseline), await find_endpoint(candidate)
+    if first.adapter is not second.adapter:
+        message = f"baseline is {first.adapter.TITLE}, candidate is {second.adapter.TITLE}"
+        raise InputError(f"{message}: output of different engines is not comparable")
+
+    def given(endpoint: Endpoint) -> Boot:
+        return lambda: _Given(endpoint)
+
+    plain = await _twice("A", given(first), prompts, say)
+    if any(arm.drafted for arm in plain):
+        raise InputError(f"the baseline {baseline} drafts tokens: it is not plain")
+    speculating = await _twice("S", given(second), prompts, say)
+    comparison = await _judge(given(first), plain, speculating, prompts)
+    return Trial(candidate, comparison, (*plain, *speculating))
+
+
+def certificate_folder(deployment: Deployment) -> Path:
+    """Where the fleet keeps its certificates."""
+    return deployment.file.resolve().parent / deployment.require().gate.certificates
+
+
+class _Given(AbstractAsyncContextManager[Endpoint]):
+    """An endpoint that lives before and after the arm."""
+
+    def __init__(self, endpoint: Endpoint):
+        self._endpoint = endpoint
+
+    async def __aenter__(self) -> Endpoint:
+        return self._endpoint
+
+    async def __aexit__(self, *error: Any) -> None:
+        return None
+
+
+async def _twice(name: str, boot: Boot, prompts: Sequence[Prompt], say: Say) -> list[Arm]:
+    arms = []
+    for number in (1, 2):
+        async with boot() as endpoint:
+            arm = await collect(f"{name}{number}", endpoint, prompts, say)
+        rate = arm.tokens / arm.seconds if arm.seconds else 0.0
+        say(f"  {arm.name}: {arm.tokens} tokens at {rate:.1f} tokens/s")
+        arms.append(arm)
+    return arms
+
+
+async def _judge(
+    boot: Boot, plain: list[Arm], speculating: list[Arm], prompts: Sequence[Prompt]
+) -> Comparison:
+    comparison = compare([prompt.id for prompt in prompts], plain, speculating)
+    if not comparison.divergences:
+        return comparison
+    async with boot() as endpoint:
+        gaps = await with_gaps(endpoint, plain[0], comparison.divergences)
+    return replace(comparison, divergences=gaps)
+
+
+def _require_pair(baseline: Member, candidate: Member) -> None:
+    """Same flags but for speculation, or the comparison means nothing."""
+    if baseline.profile.is_speculating:
+        raise InputError(f"the baseline {baseline.name} speculates; name a plain worker")
+    if not candidate.profile.is_speculating:
+        raise InputError(f"the candidate {candidate.name} is plain; there is nothing to prove")
+    if baseline.entry.engine != candidate.entry.engine:
+        raise InputError(f"{baseline.name} and {candidate.name} run different engines")
+    if baseline.entry.model != candidate.entry.model:
+        raise InputError(f"{baseline.name} and {candidate.name} serve different models")

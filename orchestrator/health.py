@@ -1,0 +1,108 @@
+"""Health: asks every worker whether it is well, and keeps their standing current."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from orchestrator.message import AnswerHead
+from orchestrator.pick import Upstream
+from orchestrator.relay import Timeouts
+from orchestrator.standing import Standing
+from orchestrator.upstream import Connections, Failure, Receiver
+
+LOG = logging.getLogger("draftgate.router")
+
+
+class Check(Receiver):
+    """Waits for one answer to a health request."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.status: asyncio.Future[int] = loop.create_future()
+
+    def head_received(self, head: AnswerHead, data: bytes) -> None:
+        if not self.status.done():
+            self.status.set_result(head.status)
+
+    def data_received(self, data: bytes) -> None:
+        pass
+
+    def completed(self) -> None:
+        pass
+
+    def failed(self, failure: Failure) -> None:
+        if not self.status.done():
+            self.status.set_exception(ConnectionError(failure.message))
+
+
+async def ask(connections: Connections, path: str, timeout_s: float) -> int:
+    """The status of a GET on a connection of its own. Raises OSError, TimeoutError included."""
+    request = b"GET %b HTTP/1.1\r\nhost: %b\r\nconnection: close\r\n\r\n"
+    check = Check(connections.loop)
+    async with asyncio.timeout(timeout_s):
+        connection = await connections.connect(timeout_s)
+        try:
+            connection.send(check, request % (path.encode(), connections.host_header))
+            return await check.status
+        finally:
+            connection.abort()
+
+
+class Health:
+    """The checks of all workers."""
+
+    def __init__(
+        self, standing: Standing, network: Mapping[str, Connections], timeouts: Timeouts
+    ) -> None:
+        self._standing = standing
+        self._network = network
+        self._timeouts = timeouts
+        self._wake = {name: asyncio.Event() for name in standing.upstreams}
+
+    async def check(self, upstream: Upstream) -> None:
+        """One check; its result is in the standing afterwards."""
+        name = upstream.name
+        before = self._standing.states[name]
+        try:
+            status = await ask(self._network[name], upstream.health, self._timeouts.health_s)
+        except TimeoutError:
+            self._standing.mark_slow(name)
+        except OSError:
+            self._standing.mark_down(name, "unreachable")
+            self._network[name].close_idle()
+        else:
+            if status == 200:
+                self._standing.mark_up(name)
+            else:
+                self._standing.mark_down(name, f"unhealthy ({upstream.health}: {status})")
+        after = self._standing.states[name]
+        if after != before:
+            LOG.info("worker %s is %s", name, after)
+
+    async def watch(self, upstream: Upstream) -> None:
+        """Checks one worker for ever, and at once when it is called ready."""
+        wake = self._wake[upstream.name]
+        while True:
+            try:
+                async with asyncio.timeout(self._timeouts.health_every_s):
+                    await wake.wait()
+            except TimeoutError:
+                pass
+            wake.clear()
+            await self.check(upstream)
+
+    async def follow(self, states: Callable[[], Mapping[str, str]]) -> None:
+        """Follows the supervisor's states for ever."""
+        while True:
+            await asyncio.sleep(self._timeouts.states_every_s)
+            self.supervise(states())
+
+    def supervise(self, states: Mapping[str, str]) -> None:
+        """Takes the supervisor's states once; workers newly ready are checked at once."""
+        for name in self._standing.supervise(states):
+            self._wake[name].set()
+
+    async def check_all(self) -> None:
+        """The first check of every worker, side by side."""
+        async with asyncio.TaskGroup() as group:
+            for upstream in self._standing.upstreams.values():
+                group.create_task(self.check(upstream))

@@ -1,0 +1,189 @@
+"""Router: puts the data plane together and runs it until it is told to stop."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+
+import uvloop
+
+from orchestrator.admin import AdminServer, admin_app, admin_socket
+from orchestrator.classify import Classifier
+from orchestrator.client import ClientConnection
+from orchestrator.dispatch import Dispatch
+from orchestrator.fleet import Hop, TypeRule
+from orchestrator.health import Health
+from orchestrator.pick import Pools, Upstream
+from orchestrator.relay import Service, Timeouts
+from orchestrator.standing import Standing
+from orchestrator.upstream import Connections
+
+LOG = logging.getLogger("draftgate.router")
+
+_BACKLOG = 2048
+
+
+@dataclass(frozen=True)
+class RouterConfig:
+    """What the router is built from. `body_limit` is in bytes; port 0 takes a free port.
+
+    `worker_states` gives the supervisor's states by worker name; a worker in another state than
+    "ready" gets nothing new. Workers that it does not name are judged by their health alone.
+    """
+
+    upstreams: tuple[Upstream, ...]
+    rules: tuple[TypeRule, ...]
+    routes: Mapping[str, tuple[Hop, ...]]
+    models: tuple[str, ...]
+    listen: tuple[str, int]
+    admin: tuple[str, int] | None
+    type_header: bool
+    body_limit: int
+    worker_states: Callable[[], Mapping[str, str]] | None
+    timeouts: Timeouts = field(default_factory=Timeouts)
+
+
+class Router:
+    """One router. `port` and `admin_port` are the real ports once `started` is set."""
+
+    def __init__(self, config: RouterConfig) -> None:
+        self.started = asyncio.Event()
+        self.port = config.listen[1]
+        self.admin_port = config.admin[1] if config.admin else None
+        standing = Standing(config.upstreams)
+        self.dispatch = Dispatch(
+            Classifier(config.rules),
+            config.routes,
+            Pools.of(config.upstreams, config.models),
+            standing,
+            config.type_header,
+        )
+        self._config = config
+        self._stop = asyncio.Event()
+        self._hurry = asyncio.Event()
+
+    async def serve(self) -> None:
+        """Serves until cancelled or stopped, then lets running requests finish for a grace."""
+        async with asyncio.TaskGroup() as group:
+            service = self._service(group)
+            async with self._background(service, group):
+                server = await service.loop.create_server(
+                    lambda: ClientConnection(service), *self._config.listen, backlog=_BACKLOG
+                )
+                self.port = server.sockets[0].getsockname()[1]
+                self.started.set()
+                LOG.info("listening on %s:%d", self._config.listen[0], self.port)
+                try:
+                    await self._stop.wait()
+                finally:
+                    server.close()
+                    await self._drain(service)
+
+    def stop(self) -> None:
+        """Asks `serve` to end; asked twice, it does not wait for running requests."""
+        if self._stop.is_set():
+            self._hurry.set()
+        self._stop.set()
+
+    def _service(self, group: asyncio.TaskGroup) -> Service:
+        loop = asyncio.get_running_loop()
+        network = {u.name: Connections(u.host, u.port, loop) for u in self._config.upstreams}
+        return Service(
+            dispatch=self.dispatch,
+            network=network,
+            timeouts=self._config.timeouts,
+            body_limit=self._config.body_limit,
+            group=group,
+            loop=loop,
+            request_prefix=b"dg-" + os.urandom(6).hex().encode(),
+        )
+
+    @contextlib.asynccontextmanager
+    async def _background(self, service: Service, group: asyncio.TaskGroup) -> AsyncIterator[None]:
+        """Health, housekeeping and admin; the first health check is over when this is entered."""
+        standing = self.dispatch.standing
+        health = Health(standing, service.network, service.timeouts)
+        states = self._config.worker_states
+        if states is not None:
+            health.supervise(states())
+        await health.check_all()
+        tasks = [group.create_task(health.watch(u)) for u in standing.upstreams.values()]
+        tasks.append(group.create_task(_sweep(service)))
+        if states is not None:
+            tasks.append(group.create_task(health.follow(states)))
+        try:
+            async with self._admin(group):
+                yield
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    @contextlib.asynccontextmanager
+    async def _admin(self, group: asyncio.TaskGroup) -> AsyncIterator[None]:
+        if self._config.admin is None:
+            yield
+            return
+        listener: socket.socket = admin_socket(self._config.admin)
+        self.admin_port = listener.getsockname()[1]
+        server = AdminServer(admin_app(self.dispatch))
+        task = group.create_task(server.serve(sockets=[listener]))
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            await task
+
+    async def _drain(self, service: Service) -> None:
+        """Running requests may finish; then every connection is closed."""
+        service.is_stopping = True
+        for client in tuple(service.clients):
+            client.drain()
+        emptied = service.group.create_task(service.emptied())
+        hurry = service.group.create_task(_wait(self._hurry))
+        await asyncio.wait(
+            (emptied, hurry),
+            timeout=service.timeouts.grace_s,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        hurry.cancel()
+        for client in tuple(service.clients):
+            client.abort()
+        await emptied
+        for connections in service.network.values():
+            connections.close()
+
+
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+async def _sweep(service: Service) -> None:
+    """Ends what has waited too long, for ever. One timer for all connections costs the least."""
+    while True:
+        await asyncio.sleep(service.timeouts.sweep_s)
+        now = service.loop.time()
+        for client in tuple(service.clients):
+            client.sweep(now)
+
+
+async def _serve_until_signal(config: RouterConfig) -> None:
+    router = Router(config)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, router.stop)
+    await router.serve()
+
+
+def run_router(config: RouterConfig) -> None:
+    """Runs a router in this process until SIGTERM or SIGINT; a second signal ends it at once."""
+    logger = logging.getLogger("draftgate")
+    if not logger.hasHandlers():
+        logger.addHandler(logging.StreamHandler(sys.stderr))
+        logger.setLevel(logging.INFO)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve_until_signal(config))

@@ -1,0 +1,736 @@
+"""The router before fake engines: faults and races that a real engine does not show on demand."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from orchestrator.fleet import Hop, TypeRule, Until, When
+from orchestrator.pick import Upstream
+from orchestrator.relay import Timeouts
+from orchestrator.router import Router, RouterConfig
+
+FAKE_ENGINE = Path(__file__).parents[1] / "fake_engine.py"
+CHAT = "/v1/chat/completions"
+QUICK = Timeouts(
+    connect_s=1, sweep_s=0.05, health_every_s=0.1, health_s=0.5, states_every_s=0.02, linger_s=1
+)
+# For tests in which nothing but the request itself may find out that a worker is gone.
+NO_CHECKS = replace(QUICK, health_every_s=60)
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(asyncio.wait_for(scenario(), 20))
+
+
+# HTTP, by hand: what matters here is the bytes.
+
+
+@dataclass
+class Reply:
+    status: int
+    headers: dict[str, str]
+    raw: bytes  # the body as it was on the wire
+    is_whole: bool = True
+
+    def json(self) -> Any:
+        return json.loads(self.raw)
+
+    @property
+    def reason(self) -> str:
+        return self.headers["x-draftgate-reason"]
+
+    @property
+    def worker(self) -> str:
+        return self.headers["x-draftgate-worker"]
+
+
+class Wire:
+    """One client connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    def post(self, path: str, data: Mapping[str, Any] | bytes, **headers: str) -> None:
+        body = data if isinstance(data, bytes) else json.dumps(data).encode()
+        lines = [f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items()]
+        head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n"
+        self.send((head + "".join(lines) + "\r\n").encode() + body)
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def head(self) -> Reply:
+        text = (await self.reader.readuntil(b"\r\n\r\n")).decode()
+        first, *lines = text[:-4].split("\r\n")
+        pairs = (line.partition(": ") for line in lines)
+        headers = {name.lower(): value for name, _, value in pairs}
+        return Reply(int(first.split()[1]), headers, b"")
+
+    async def reply(self, has_body: bool = True) -> Reply:
+        found = await self.head()
+        if not has_body:
+            return found
+        try:
+            found.raw = await self._body(found.headers)
+        except asyncio.IncompleteReadError as error:
+            found.raw, found.is_whole = error.partial, False
+        return found
+
+    async def _body(self, headers: Mapping[str, str]) -> bytes:
+        if "content-length" in headers:
+            return await self.reader.readexactly(int(headers["content-length"]))
+        if "transfer-encoding" not in headers:
+            return await self.reader.read()
+        return await self._until(b"\r\n0\r\n\r\n")
+
+    async def _until(self, end: bytes) -> bytes:
+        got = bytearray()
+        while not got.endswith(end):
+            data = await self.reader.read(65536)
+            if not data:
+                raise asyncio.IncompleteReadError(bytes(got), None)
+            got += data
+        return bytes(got)
+
+    async def event(self) -> bytes:
+        """One event of a stream, with its chunk framing."""
+        size = await self.reader.readline()
+        return size + await self.reader.readexactly(int(size, 16) + 2)
+
+
+@asynccontextmanager
+async def wire(port: int) -> AsyncIterator[Wire]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield Wire(reader, writer)
+    finally:
+        writer.close()
+
+
+async def call(port: int, path: str, data: Any = None, **headers: str) -> Reply:
+    """One request on a connection of its own; a GET without data."""
+    async with wire(port) as client:
+        if data is None:
+            client.send(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+        else:
+            client.post(path, data, **headers)
+        return await client.reply()
+
+
+# Engines and routers.
+
+
+@dataclass
+class FakeEngine:
+    process: asyncio.subprocess.Process
+    port: int
+
+    async def log(self, **wanted: int) -> Any:
+        """What it saw, once it has seen that much."""
+        query = "&".join(f"{name}={count}" for name, count in wanted.items())
+        return (await call(self.port, f"/log?{query}")).json()
+
+    async def control(self, **values: Any) -> None:
+        await call(self.port, "/control", values)
+
+    async def kill(self) -> None:
+        self.process.kill()
+        await self.process.wait()
+
+
+@asynccontextmanager
+async def engine(*options: str) -> AsyncIterator[FakeEngine]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(FAKE_ENGINE), *options, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        yield FakeEngine(process, int(await process.stdout.readline()))
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        await process.stdout.read()  # lets the pipe's transport close
+
+
+def worker(name: str, profile: str, fake: FakeEngine, **changes: Any) -> Upstream:
+    whole = Upstream(
+        name=name,
+        profile=profile,
+        model="small",
+        engine="fake",
+        host="127.0.0.1",
+        port=fake.port,
+        is_plain=profile == "plain",
+        limits={"min_p": "not while speculating"},
+        health="/health",
+        batch_limit=None,
+        refused=None,
+    )
+    return replace(whole, **changes)
+
+
+RULES = (
+    TypeRule(type="code_edit", when=When(last_user="(?i)fix")),
+    TypeRule(type="chat"),
+)
+ROUTES = {
+    "code_edit": (Hop(profile="code-edit"), Hop(profile="plain")),
+    "chat": (Hop(profile="plain"),),
+}
+
+
+def config(*upstreams: Upstream, **changes: Any) -> RouterConfig:
+    whole = RouterConfig(
+        upstreams=upstreams,
+        rules=RULES,
+        routes=ROUTES,
+        models=("small",),
+        listen=("127.0.0.1", 0),
+        admin=None,
+        type_header=True,
+        body_limit=1024 * 1024,
+        worker_states=None,
+        timeouts=QUICK,
+    )
+    return replace(whole, **changes)
+
+
+@asynccontextmanager
+async def running(settings: RouterConfig) -> AsyncIterator[Router]:
+    router = Router(settings)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(router.serve())
+        await router.started.wait()
+        try:
+            yield router
+        finally:
+            router.stop()
+            router.stop()
+
+
+@asynccontextmanager
+async def one_plain(*options: str, **changes: Any) -> AsyncIterator[tuple[FakeEngine, Router]]:
+    async with engine(*options) as fake:
+        async with running(config(worker("plain-0", "plain", fake), **changes)) as router:
+            yield fake, router
+
+
+def ask(text: str = "please fix this", **fields: Any) -> dict[str, Any]:
+    return {"model": "small", "messages": [{"role": "user", "content": text}], **fields}
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Waits for the router's own state, which has no event to wait on."""
+    while not is_so():
+        await asyncio.sleep(0.01)
+
+
+# Relaying.
+
+
+def test_a_stream_is_relayed_byte_for_byte_and_at_once() -> None:
+    async def scenario() -> None:
+        async with one_plain("--hold") as (fake, router):
+            async with wire(router.port) as client, wire(fake.port) as direct:
+                client.post(CHAT, ask(stream=True))
+                direct.post(CHAT, ask(stream=True))
+                head, plain_head = await client.head(), await direct.head()
+                first = await client.event()
+                assert first == await direct.event()
+                assert (await fake.log())["counts"]["finished"] == 0
+                await fake.control(release=1)
+                rest = await client.reader.readuntil(b"\r\n0\r\n\r\n")
+                assert rest == await direct.reader.readuntil(b"\r\n0\r\n\r\n")
+                assert b"[DONE]" in rest
+                ours = {n: v for n, v in head.headers.items() if n.startswith("x-draftgate-")}
+                assert head.headers == plain_head.headers | ours
+                assert ours == {
+                    "x-draftgate-type": "code_edit",
+                    "x-draftgate-profile": "plain",
+                    "x-draftgate-worker": "plain-0",
+                    "x-draftgate-reason": head.reason,
+                }
+
+    run(scenario)
+
+
+def test_a_body_reaches_the_engine_unchanged() -> None:
+    body = '{ "model":"small", "messages": 5,"temperature":"hot", "ünknown": [1e3, null],  "é":{}}'
+
+    async def scenario() -> None:
+        async with one_plain() as (fake, router):
+            headers = {"authorization": "Bearer k", "x-draftgate-profile": "spoof"}
+            reply = await call(router.port, CHAT, body.encode(), **headers, connection="x-hop")
+            seen = (await fake.log(requests=1))["requests"][0]
+            assert reply.status == 200
+            assert seen["body"] == body
+            assert seen["headers"]["authorization"] == "Bearer k"
+            assert seen["headers"]["host"] == f"127.0.0.1:{fake.port}"
+            assert seen["headers"]["x-request-id"].startswith("dg-")
+            assert not {"connection", "x-draftgate-profile"} & seen["headers"].keys()
+
+    run(scenario)
+
+
+def test_an_engines_error_passes_untouched() -> None:
+    async def scenario() -> None:
+        async with one_plain("--fail", "error_500") as (fake, router):
+            theirs = await call(fake.port, CHAT, ask())
+            reply = await call(router.port, CHAT, ask())
+            assert (reply.status, reply.raw) == (500, theirs.raw)
+            assert reply.worker == "plain-0"
+
+    run(scenario)
+
+
+def test_connections_are_kept_on_both_sides() -> None:
+    async def scenario() -> None:
+        async with one_plain(timeouts=NO_CHECKS) as (fake, router), wire(router.port) as client:
+            for number in range(1, 4):
+                client.post(CHAT, ask())
+                assert (await client.reply()).status == 200
+                await fake.log(finished=number)
+            connections = {seen["connection"] for seen in (await fake.log())["requests"]}
+            assert len(connections) == 1
+
+    run(scenario)
+
+
+def test_an_http_1_0_client_gets_no_chunks() -> None:
+    async def scenario() -> None:
+        async with one_plain() as (_, router), wire(router.port) as client:
+            body = json.dumps(ask(stream=True)).encode()
+            head = f"POST {CHAT} HTTP/1.0\r\ncontent-length: {len(body)}\r\n\r\n"
+            client.send(head.encode() + body)
+            reply = await client.reply()
+            assert "transfer-encoding" not in reply.headers
+            assert reply.headers["connection"] == "close"
+            assert reply.raw.startswith(b"data: {")
+            assert reply.raw.endswith(b"data: [DONE]\n\n")
+
+    run(scenario)
+
+
+def test_a_slow_reader_holds_the_engine_back() -> None:
+    tokens, padding = 600, 65536
+
+    async def scenario() -> None:
+        options = ("--tokens", str(tokens), "--padding", str(padding))
+        async with one_plain(*options) as (fake, router), wire(router.port) as client:
+            client.post(CHAT, ask(stream=True))
+            await client.head()
+            generated, before = -1, -2
+            while generated != before:  # until the engine is stuck
+                await asyncio.sleep(0.1)
+                text = (await call(fake.port, "/metrics")).raw.decode()
+                before = generated
+                generated = int(text.split("generation_tokens_total ")[1].split()[0])
+            assert generated < tokens / 2  # the rest would be in our memory
+            rest = await client._until(b"\r\n0\r\n\r\n")
+            assert rest.count(b"data: {") == tokens
+
+    run(scenario)
+
+
+# Clients that leave.
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_the_engine_sees_a_client_leave(is_stream: bool) -> None:
+    async def scenario() -> None:
+        async with one_plain("--hold") as (fake, router):
+            async with wire(router.port) as client:
+                client.post(CHAT, ask(stream=is_stream))
+                await fake.log(requests=1)
+                if is_stream:
+                    await client.head()
+            log = await fake.log(aborted=1)
+            assert log["counts"]["finished"] == 0
+            assert router.dispatch.tally.cancels == {("plain-0",): 1}
+            assert router.dispatch.standing.in_flight == {"plain-0": 0}
+
+    run(scenario)
+
+
+def test_a_client_may_leave_while_we_connect() -> None:
+    async def scenario() -> None:
+        async with one_plain(timeouts=NO_CHECKS) as (_, router):
+            for _ in range(20):
+                async with wire(router.port) as client:
+                    client.post(CHAT, ask())
+                    await client.writer.drain()
+            await until(lambda: router.dispatch.standing.in_flight["plain-0"] == 0)
+            assert (await call(router.port, CHAT, ask())).status == 200
+
+    run(scenario)
+
+
+# Engines that fail.
+
+
+def test_a_worker_that_refuses_connections_is_passed_over_once() -> None:
+    async def scenario() -> None:
+        async with engine() as gone, engine() as well:
+            upstreams = (worker("edit-0", "code-edit", gone), worker("edit-1", "code-edit", well))
+            async with running(config(*upstreams, timeouts=NO_CHECKS)) as router:
+                await gone.kill()
+                replies = [await call(router.port, CHAT, ask()) for _ in range(3)]
+                assert [r.status for r in replies] == [200, 200, 200]
+                assert {r.worker for r in replies} == {"edit-1"}
+                assert router.dispatch.standing.states["edit-0"] == "unreachable"
+                assert router.dispatch.tally.failures == {("edit-0", "unreachable"): 1}
+
+    run(scenario)
+
+
+def test_a_kept_connection_that_the_engine_had_closed_is_replaced() -> None:
+    async def scenario() -> None:
+        async with one_plain("--fail", "close_reused", timeouts=NO_CHECKS) as (fake, router):
+            async with wire(router.port) as client:
+                for _ in range(2):
+                    client.post(CHAT, ask())
+                    assert (await client.reply()).status == 200
+                log = await fake.log(requests=3)
+                connections = [seen["connection"] for seen in log["requests"]]
+                assert connections[0] == connections[1] != connections[2]
+                assert router.dispatch.tally.failures == {("plain-0", "stale"): 1}
+
+    run(scenario)
+
+
+def test_a_request_that_an_engine_may_have_started_is_not_sent_again() -> None:
+    async def scenario() -> None:
+        async with engine("--fail", "close_first") as one, engine("--fail", "close_first") as two:
+            upstreams = (worker("edit-0", "code-edit", one), worker("edit-1", "code-edit", two))
+            async with running(config(*upstreams, timeouts=NO_CHECKS)) as router:
+                reply = await call(router.port, CHAT, ask())
+                error = reply.json()["error"]
+                assert reply.status == 502
+                assert error["source"] == "draftgate"
+                assert "closed the connection without an answer" in error["message"]
+                seen = [(await fake.log())["counts"]["requests"] for fake in (one, two)]
+                assert sorted(seen) == [0, 1]
+
+    run(scenario)
+
+
+def test_a_stream_cut_by_the_engine_has_no_clean_end() -> None:
+    async def scenario() -> None:
+        async with one_plain("--fail", "die_mid_stream") as (_, router):
+            reply = await call(router.port, CHAT, ask(stream=True))
+            assert reply.status == 200
+            assert not reply.is_whole
+            assert reply.raw.count(b"data: {") == 4
+            assert b"[DONE]" not in reply.raw
+            assert router.dispatch.tally.failures == {("plain-0", "died"): 1}
+            assert router.dispatch.standing.in_flight == {"plain-0": 0}
+
+    run(scenario)
+
+
+def test_an_engine_that_speaks_no_http_is_a_502() -> None:
+    async def scenario() -> None:
+        async with one_plain("--fail", "garbage") as (_, router):
+            reply = await call(router.port, CHAT, ask())
+            assert (reply.status, reply.json()["error"]["code"]) == (502, "malformed")
+
+    run(scenario)
+
+
+def test_an_engine_that_never_answers_is_a_504() -> None:
+    async def scenario() -> None:
+        timeouts = replace(QUICK, first_byte_s=0.2)
+        async with one_plain("--fail", "hang", timeouts=timeouts) as (fake, router):
+            reply = await call(router.port, CHAT, ask())
+            assert (reply.status, reply.json()["error"]["code"]) == (504, "timeout")
+            await fake.log(aborted=1)
+
+    run(scenario)
+
+
+def test_a_worker_comes_back_when_its_health_does() -> None:
+    async def scenario() -> None:
+        async with one_plain() as (fake, router):
+            await fake.control(fail="unhealthy")
+            await until(lambda: router.dispatch.standing.states["plain-0"] != "ready")
+            assert (await call(router.port, "/health")).status == 503
+            reply = await call(router.port, CHAT, ask())
+            assert (reply.status, reply.json()["error"]["code"]) == (503, "no_worker")
+            assert "plain-0 is unhealthy (/health: 503)" in reply.json()["error"]["message"]
+            await fake.control(fail="none")
+            await until(lambda: router.dispatch.standing.states["plain-0"] == "ready")
+            assert (await call(router.port, "/health")).status == 200
+
+    run(scenario)
+
+
+# Choosing.
+
+
+def test_limits_types_and_the_type_header() -> None:
+    async def scenario() -> None:
+        async with engine() as edit, engine() as plain:
+            upstreams = (worker("edit-0", "code-edit", edit), worker("plain-0", "plain", plain))
+            async with running(config(*upstreams)) as router:
+
+                async def worker_for(*args: Any, **headers: str) -> Reply:
+                    return await call(router.port, CHAT, *args, **headers)
+
+                assert (await worker_for(ask())).worker == "edit-0"
+                assert (await worker_for(ask(min_p=0))).worker == "edit-0"
+                limited = await worker_for(ask(min_p=0.1))
+                assert limited.worker == "plain-0"
+                assert "min_p: not while speculating" in limited.reason
+                assert (await worker_for(ask("hello"))).worker == "plain-0"
+                named = await worker_for(ask("hello"), x_draftgate_type="code_edit")
+                assert named.worker == "edit-0"
+                unknown = await worker_for(ask(), x_draftgate_type="poem")
+                assert unknown.status == 400
+                assert "code_edit, chat, default" in unknown.json()["error"]["message"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("way", ["until", "batch_limit"])
+def test_load_beyond_the_limit_spills_to_plain(way: str) -> None:
+    async def scenario() -> None:
+        async with engine("--hold") as edit, engine() as plain:
+            limit = 1 if way == "batch_limit" else None
+            upstreams = (
+                worker("edit-0", "code-edit", edit, batch_limit=limit),
+                worker("plain-0", "plain", plain),
+            )
+            stop_at = Until(in_flight=1) if way == "until" else None
+            routes = {"code_edit": (Hop(profile="code-edit", until=stop_at), Hop(profile="plain"))}
+            async with running(config(*upstreams, routes=routes)) as router:
+                async with wire(router.port) as client:
+                    client.post(CHAT, ask(stream=True))
+                    assert (await client.head()).worker == "edit-0"
+                    spilled = await call(router.port, CHAT, ask())
+                    assert spilled.worker == "plain-0"
+                    assert "1 in flight" in spilled.reason
+                    await edit.control(release=1)
+                    await client._until(b"\r\n0\r\n\r\n")
+                    assert (await call(router.port, CHAT, ask())).worker == "edit-0"
+                assert router.dispatch.tally.picks[way,] == 1
+
+    run(scenario)
+
+
+def test_a_worker_without_admission_is_never_used() -> None:
+    async def scenario() -> None:
+        async with engine() as fake:
+            upstream = worker("edit-0", "code-edit", fake, refused="no certificate for this launch")
+            async with running(config(upstream)) as router:
+                reply = await call(router.port, CHAT, ask())
+                assert reply.status == 503
+                assert reply.headers["x-draftgate-type"] == "code_edit"
+                assert reply.json()["error"]["message"] == (
+                    "no worker can take a code_edit request for small now: code-edit: edit-0 is not"
+                    " admitted: no certificate for this launch; plain: no worker of this profile"
+                    " serves the model; plain refuge: no worker of this profile serves the model"
+                )
+                assert (await fake.log())["counts"]["requests"] == 0
+
+    run(scenario)
+
+
+def test_a_draining_worker_finishes_and_gets_nothing_new() -> None:
+    async def scenario() -> None:
+        async with engine("--hold") as old, engine() as new:
+            upstreams = (worker("edit-0", "code-edit", old), worker("edit-1", "code-edit", new))
+            states = {"edit-0": "ready", "edit-1": "starting"}
+            settings = config(*upstreams, worker_states=lambda: states)
+            async with running(settings) as router, wire(router.port) as client:
+                client.post(CHAT, ask(stream=True))
+                assert (await client.head()).worker == "edit-0"
+                states |= {"edit-0": "stopping", "edit-1": "ready"}
+                await until(lambda: router.dispatch.standing.is_usable("edit-1"))
+                replies = [await call(router.port, CHAT, ask()) for _ in range(4)]
+                assert {r.worker for r in replies} == {"edit-1"}
+                await old.control(release=1)
+                assert b"[DONE]" in await client._until(b"\r\n0\r\n\r\n")
+                assert (await old.log())["counts"] | {"connections": 0} == {
+                    "requests": 1, "finished": 1, "aborted": 0, "connections": 0,
+                }  # fmt: skip
+
+    run(scenario)
+
+
+# HTTP hygiene.
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n", 400),
+        (b"content-length: 2\r\ncontent-length: 2\r\n\r\n{}", 400),
+        (b"content-length: +2\r\n\r\n{}", 400),
+        (b"transfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", 400),
+        (b"transfer-encoding : chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"host: y\r\ncontent-length: 2\r\n\r\n{}", 400),
+        (b"x: a\r\n b\r\n\r\n", 400),
+        (b"x: " + b"a" * 70_000 + b"\r\n\r\n", 431),
+        (b"x: " + b"a" * 400_000, 431),
+        (b"content-length: 1048577\r\n\r\n", 413),
+        (b"transfer-encoding: chunked\r\n\r\n200000\r\n" + b"a" * 0x110000, 413),
+        (b"content-length: 5\r\n\r\nhello", 400),
+    ],
+)
+def test_what_no_engine_should_see_is_refused(request_bytes: bytes, status: int) -> None:
+    async def scenario() -> None:
+        async with running(config()) as router, wire(router.port) as client:
+            client.send(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\n" + request_bytes)
+            reply = await client.reply()
+            assert (reply.status, reply.json()["error"]["source"]) == (status, "draftgate")
+            if request_bytes.endswith(b"hello"):
+                return  # valid HTTP: the connection lives on
+            assert reply.headers["connection"] == "close"
+            assert await client.reader.read() == b""
+
+    run(scenario)
+
+
+def test_pipelined_requests_are_answered_in_order() -> None:
+    async def scenario() -> None:
+        async with one_plain("--hold") as (fake, router), wire(router.port) as client:
+            client.send(b"GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n")
+            client.post(CHAT, ask(stream=True))
+            client.post("/v1/completions", {"prompt": "second"})
+            client.send(b"GET /nothing HTTP/1.1\r\nhost: x\r\n\r\nNOT HTTP\r\n\r\n")
+            models = await client.reply()
+            assert [m["id"] for m in models.json()["data"]] == ["small"]
+            await client.head()
+            await fake.control(release=1)
+            assert b"[DONE]" in await client.reader.readuntil(b"\r\n0\r\n\r\n")
+            assert (await client.reply()).json()["object"] == "text_completion"
+            missing, broken = await client.reply(), await client.reply()
+            assert (missing.status, broken.status) == (404, 400)
+            assert CHAT in missing.json()["error"]["message"]
+
+    run(scenario)
+
+
+def test_methods_paths_and_models() -> None:
+    async def scenario() -> None:
+        async with one_plain() as (_, router), wire(router.port) as client:
+            client.send(b"HEAD /nothing HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert (await client.reply(has_body=False)).status == 404
+            client.send(b"HEAD /health HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert (await client.reply(has_body=False)).status == 200
+            client.send(f"GET http://x{CHAT}?a=1 HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+            wrong = await client.reply()
+            assert (wrong.status, wrong.headers["allow"]) == (405, "POST")
+            client.post(CHAT, ask() | {"model": "large"})
+            unknown = await client.reply()
+            assert (unknown.status, unknown.json()["error"]["code"]) == (404, "model_not_found")
+
+    run(scenario)
+
+
+def test_a_client_that_waits_for_100_continue_is_told_to_go_on() -> None:
+    async def scenario() -> None:
+        async with one_plain() as (_, router), wire(router.port) as client:
+            body = json.dumps(ask()).encode()
+            head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\n"
+            client.send(f"{head}content-length: {len(body)}\r\n\r\n".encode())
+            assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+            client.send(body)
+            assert (await client.reply()).status == 200
+            client.send(f"{head}content-length: 99999999\r\n\r\n".encode())
+            assert (await client.reply()).status == 413
+
+    run(scenario)
+
+
+def test_a_head_that_takes_too_long_is_refused() -> None:
+    async def scenario() -> None:
+        async with running(config(timeouts=replace(QUICK, head_s=0.2))) as router:
+            async with wire(router.port) as client:
+                client.send(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\n")
+                assert (await client.reply()).status == 408
+
+    run(scenario)
+
+
+# The router's own life.
+
+
+def test_stopping_lets_a_running_stream_finish() -> None:
+    async def scenario() -> None:
+        async with engine("--hold") as fake:
+            router = Router(config(worker("plain-0", "plain", fake)))
+            async with asyncio.TaskGroup() as group:
+                group.create_task(router.serve())
+                await router.started.wait()
+                async with wire(router.port) as client:
+                    client.post(CHAT, ask(stream=True))
+                    await client.head()
+                    router.stop()
+                    await asyncio.sleep(0)
+                    with pytest.raises(ConnectionRefusedError):
+                        await call(router.port, "/health")
+                    await fake.control(release=1)
+                    assert (await client._until(b"\r\n0\r\n\r\n")).count(b"data: {") == 8
+                    assert await client.reader.read() == b""
+
+    run(scenario)
+
+
+def test_the_admin_port_tells_what_happened() -> None:
+    async def scenario() -> None:
+        async with one_plain(admin=("127.0.0.1", 0)) as (_, router):
+            assert router.admin_port is not None
+            await call(router.port, CHAT, ask("hello"))
+            status = (await call(router.admin_port, "/status")).json()
+            assert status["upstreams"][0]["state"] == "ready"
+            assert status["requests"]["type"] == {"chat": 1}
+            assert status["picks"] == {"preferred": 1}
+            text = (await call(router.admin_port, "/metrics")).raw.decode()
+            labels = 'type="chat",profile="plain",worker="plain-0",status="200"'
+            named = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
+            counted = next(v for k, v in named.items() if k.startswith("draftgate_requests_total{"))
+            assert counted == "1.0"
+            assert all(label in text for label in labels.split(","))
+            assert 'draftgate_requests_in_flight{worker="plain-0"} 0.0' in text
+
+    run(scenario)
+
+
+PROGRAM = """
+from orchestrator.router import RouterConfig, run_router
+run_router(RouterConfig((), (), {}, ("small",), ("127.0.0.1", 0), ("127.0.0.1", 0), True, 99, None))
+"""
+
+
+def test_a_router_process_ends_on_sigterm() -> None:
+    async def scenario() -> None:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            PROGRAM,
+            cwd=FAKE_ENGINE.parents[1],
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stderr is not None
+        line = (await process.stderr.readline()).decode()
+        assert line.startswith("listening on 127.0.0.1:")
+        reply = await call(int(line.rsplit(":", 1)[1]), "/v1/models")
+        process.send_signal(signal.SIGTERM)
+        access = (await process.stderr.read()).decode()
+        assert (reply.status, await process.wait()) == (200, 0)
+        assert access.startswith("GET /v1/models type=- profile=- worker=- status=200 end=whole")
+
+    run(scenario)
