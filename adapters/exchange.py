@@ -55,12 +55,12 @@ Conversation: TypeAlias = Generator[Call, Reply, T]
 
 @dataclass(frozen=True)
 class Identity:
-    """What a running engine says of itself. `models` are names it serves; `fingerprint` is the
-    engine's own digest of its configuration, where it has one."""
+    """What a running engine says of itself. `models` are names it serves; `weights` is the
+    path or id that it loaded them from, where the engine tells."""
 
     version: str | None
     models: tuple[str, ...]
-    fingerprint: str | None = None
+    weights: str | None = None
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ def identify() -> Conversation[Identity]:
     models = yield Call("/v1/models")
     build = str(props.json().get("build_info") or "")
     names = tuple(str(field(entry, "id")) for entry in field(models.json(), "data"))
-    return Identity(build.partition("-")[0].lstrip("b") or None, names, build or None)
+    number = build.partition("-")[0].lstrip("b")  # "0" and "1" where the packager set none
+    return Identity(number or None, names, props.json().get("model_path"))
 
 
 def complete(model: str) -> Conversation[str]:

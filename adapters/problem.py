@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
+_MOST_NAMED = 12
+
 Path: TypeAlias = tuple[str | int, ...]
 
 # "lost" is a key that this engine cannot honour: an error, unless the fleet says `degrade: allow`.
@@ -100,4 +102,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint: the near match where there is one, else every known word."""
     choices = sorted(known)
     near = near_match(word, choices)
-    return f"did you mean {near!r}?" if near else f"known: {', '.join(choices)}"
+    if near:
+        return f"did you mean {near!r}?"
+    more = f", … ({len(choices)} in all)" if len(choices) > _MOST_NAMED else ""
+    return f"known: {', '.join(choices[:_MOST_NAMED])}{more}"

@@ -38,8 +38,10 @@ _GREEDY: Mapping[str, Any] = {
 def identify() -> Conversation[Identity]:
     version = yield Call("/version")
     models = yield Call("/v1/models")
-    names = tuple(str(field(entry, "id")) for entry in field(models.json(), "data"))
-    return Identity(str(field(version.json(), "version")), names)
+    entries = field(models.json(), "data")
+    names = tuple(str(field(entry, "id")) for entry in entries)
+    root = entries[0].get("root") if entries else None
+    return Identity(str(field(version.json(), "version")), names, root)
 
 
 def complete(model: str) -> Conversation[str]:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 import struct
+from typing import cast
 
 from orchestrator.dispatch import Answer, Order, Outcome
 from orchestrator.message import Incoming, own_answer, refusal_answer
@@ -36,9 +37,7 @@ class ClientConnection(asyncio.Protocol):
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError("a stream transport is needed")
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self._service.clients.add(self)
 
     def data_received(self, data: bytes) -> None:

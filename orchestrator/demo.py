@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx
 
@@ -18,7 +18,7 @@ _COUNTERS = ("drafts", "drafted", "accepted")
 
 @dataclass(frozen=True)
 class Row:
-    """One request type. Rates are tokens per second of wall time, prompt processing included."""
+    """One request type. Rates are tokens per second of wall time, the prompt being cached."""
 
     type: str
     profile: str
@@ -57,16 +57,17 @@ async def measure_type(deployment: Deployment, router_url: str, prompts: Sequenc
     """Ask each prompt of one type plain, then through the router, then of the control if any."""
     plain = next(m for m in deployment.members if not m.profile.is_speculating)
     control = control_of(deployment)
-    direct = [await _ask(base_url(plain), plain.spec.model.name, prompt) for prompt in prompts]
+    model = plain.spec.model.name
+    direct = [await _ask_warm(base_url(plain), model, prompt) for prompt in prompts]
     before = {m.name: await _counters(m) for m in deployment.members}
-    routed = [await _ask(router_url, plain.spec.model.name, prompt) for prompt in prompts]
+    routed = [await _ask_warm(router_url, model, prompt) for prompt in prompts]
     headers = routed[0].headers
     worker = deployment.member(headers["x-draftgate-worker"])
     after = await _counters(worker)
     rise = {key: _rise(before[worker.name], after, key) for key in _COUNTERS}
     beside = None
     if control and worker.profile.is_speculating:
-        beside = _rate([await _ask(base_url(control), plain.spec.model.name, p) for p in prompts])
+        beside = _rate([await _ask_warm(base_url(control), model, p) for p in prompts])
     return Row(
         type=headers["x-draftgate-type"],
         profile=headers["x-draftgate-profile"],
@@ -77,6 +78,12 @@ async def measure_type(deployment: Deployment, router_url: str, prompts: Sequenc
         alpha=acceptance_rate(rise["accepted"], rise["drafted"]),
         tau=acceptance_length(rise["accepted"], rise["drafts"]),
     )
+
+
+async def _ask_warm(url: str, model: str, prompt: Prompt) -> Answer:
+    """The answer when the engine has just seen the prompt, so that decoding is what is timed."""
+    await _ask(url, model, replace(prompt, request={**prompt.request, "max_tokens": 1}))
+    return await _ask(url, model, prompt)
 
 
 async def _ask(url: str, model: str, prompt: Prompt) -> Answer:

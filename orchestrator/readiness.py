@@ -74,6 +74,10 @@ def _require_identity(member: Member, identity: Identity) -> None:
         served = ", ".join(identity.models) or "nothing"
         message = f"the engine on port {member.launch.port} serves {served}"
         raise EngineError(f"{message}, not {member.spec.model.name!r}: it is not this worker")
+    target = member.spec.model.target
+    if member.is_ours and identity.weights not in (None, target):
+        message = f"the engine on port {member.launch.port} serves weights from {identity.weights}"
+        raise EngineError(f"{message}, not {target}: it is not this worker")
     version = member.spec.engine_version
     is_told = identity.version not in (None, "0", "1")  # packaged builds may not know their number
     if member.is_ours and is_told and identity.version != version:

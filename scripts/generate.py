@@ -46,7 +46,8 @@ def _cli() -> str:
 
 
 def _help(title: str, command: click.Command, parent: click.Context | None) -> str:
-    context = click.Context(command, info_name=command.name, parent=parent, terminal_width=100)
+    name = title.rpartition(" ")[2]
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
     context.help_option_names = ["-h", "--help"]
     return f"## {title}\n\n```\n{command.get_help(context)}\n```\n"
 

@@ -1,13 +1,12 @@
 """draftgate demo: the whole job on this machine."""
 
 import asyncio
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from adapters import ADAPTERS
 from orchestrator.app import router_config
@@ -21,7 +20,7 @@ from orchestrator.router import Router
 from orchestrator.shipped import shipped
 from orchestrator.supervisor import Supervisor, run_until_signal, state_folder
 
-GATE_TOKENS = 40  # a prompt; the demo shows the job, `draftgate gate` does it in full
+GATE_TOKENS = 32  # a prompt; the demo shows the job, `draftgate gate` does it in full
 MEASURED_TOKENS = 64
 
 
@@ -129,7 +128,7 @@ class _Show:
         return [m for m in self.deployment.members if m.profile.is_speculating and m != control]
 
     async def _measure(self, url: str) -> None:
-        prompts = _shorter(read_prompts(shipped("prompts"), per_type=2), MEASURED_TOKENS)
+        prompts = _shorter(read_prompts(shipped("prompts"), per_type=1), MEASURED_TOKENS)
         by_type: dict[str, list[Prompt]] = {}
         for prompt in prompts:
             by_type.setdefault(prompt.type, []).append(prompt)
@@ -137,7 +136,8 @@ class _Show:
         for name, asked in by_type.items():
             click.echo(f"measuring {name}")
             rows.append(await measure_type(self.deployment, url, asked))
-        Console().print(_table(rows))
+        for line in _table(rows):
+            click.echo(line)
 
 
 def _shorter(prompts: list[Prompt], tokens: int) -> list[Prompt]:
@@ -149,41 +149,33 @@ def _show_trial(trial: Trial, prompts: list[Prompt]) -> None:
         click.echo(line)
 
 
-def _table(rows: list[Row]) -> Table:
+def _table(rows: list[Row]) -> list[str]:
+    """Aligned text, at concurrency 1; the reason comes last because it is long."""
     has_control = any(row.control for row in rows)
-    table = Table(title="tokens/s at concurrency 1")
-    for name in ("type", "profile", "why", "plain", "router", "speed-up"):
-        table.add_column(name, justify="left" if name in ("type", "profile", "why") else "right")
-    if has_control:
-        table.add_column("never drafting", justify="right")
-        table.add_column("against it", justify="right")
-    table.add_column("α", justify="right")
-    table.add_column("τ", justify="right")
-    for row in rows:
-        table.add_row(*_cells(row, has_control))
-    return table
+    head = ["type", "profile", "plain tok/s", "router tok/s", "speed-up"]
+    head += ["never drafting", "over that"] if has_control else []
+    cells = [[*head, "α", "τ", "why"], *(_cells(row, has_control) for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
+    return [
+        "  ".join(
+            text.ljust(width) if index in (0, 1, len(line) - 1) else text.rjust(width)
+            for index, (text, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in cells
+    ]
 
 
 def _cells(row: Row, has_control: bool) -> list[str]:
-    cells = [
-        row.type,
-        row.profile,
-        row.reason,
-        f"{row.plain:.1f}",
-        f"{row.routed:.1f}",
-        f"{row.speedup:.2f}×",
-    ]
+    cells = [row.type, row.profile, f"{row.plain:.1f}", f"{row.routed:.1f}", f"{row.speedup:.2f}×"]
     if has_control:
-        cells += (
-            [f"{row.control:.1f}", f"{row.routed / row.control:.2f}×"]
-            if row.control
-            else ["–", "–"]
-        )
+        control = row.control
+        cells += [f"{control:.1f}", f"{row.routed / control:.2f}×"] if control else ["–", "–"]
     cells.append("–" if row.alpha is None else f"{row.alpha:.2f}")
     cells.append("–" if row.tau is None else f"{row.tau:.2f}")
-    return cells
+    return [*cells, row.reason]
 
 
 def _curl(url: str, model: str) -> str:
-    body = '{"model": "%s", "prompt": "Once upon a time", "max_tokens": 32, "stream": true}' % model
+    request = {"model": model, "prompt": "Once upon a time", "max_tokens": 32, "stream": True}
+    body = json.dumps(request)
     return f"curl -N {url}/v1/completions -H 'content-type: application/json' -d '{body}'"

@@ -20,6 +20,7 @@ Say = Callable[[str], None]
 class Endpoint:
     """A running engine: where it is, how to speak to it, and what it calls its model."""
 
+    name: str
     url: str
     adapter: Adapter
     model: str

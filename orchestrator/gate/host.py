@@ -25,7 +25,7 @@ async def running(
 
     Raises EngineError when the worker is not ready, or does not start.
     """
-    endpoint = Endpoint(base_url(member), member.adapter, member.spec.model.name)
+    endpoint = Endpoint(member.name, base_url(member), member.adapter, member.spec.model.name)
     if not member.is_ours:
         yield endpoint
         return
@@ -59,7 +59,7 @@ async def find_endpoint(url: str) -> Endpoint:
     tried = []
     for adapter in ADAPTERS.values():
         try:
-            return Endpoint(url, adapter, await _served_model(url, adapter))
+            return Endpoint(url, url, adapter, await _served_model(url, adapter))
         except EngineError as error:
             tried.append(f"{adapter.TITLE}: {error}")
     raise InputError("no engine known here answers:\n  " + "\n  ".join(tried))

@@ -1,5 +1,6 @@
 """Running the gate: plain twice, each candidate twice, compared, certified."""
 
+import asyncio
 import platform
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -45,20 +46,34 @@ async def try_fleet(
     def boot(member: Member) -> Boot:
         return lambda: running(deployment, folder, member, say)
 
-    plain = await _twice("A", boot(baseline), prompts, say)
+    arms = await _collect(folder, [boot(m) for m in (baseline, *candidates)], prompts, say)
+    plain = arms[0]
     trials = []
-    for candidate in candidates:
-        say(f"gate {candidate.name}: profile {candidate.profile.profile} against {baseline.name}")
-        speculating = await _twice("S", boot(candidate), prompts, say)
+    for candidate, speculating in zip(candidates, arms[1:], strict=True):
         comparison = await _judge(boot(baseline), plain, speculating, prompts)
-        arms = [*plain, *speculating]
+        both = [*plain, *speculating]
         asked = {"digest": prompts_digest(prompts), "count": len(prompts)}
-        data = make_certificate(baseline, candidate, arms, comparison, asked)
+        data = make_certificate(baseline, candidate, both, comparison, asked)
         data["machine"] = f"{platform.system()} {platform.machine()}"
         path = certificate_path(certificate_folder(deployment), candidate)
         write_certificate(path, data)
-        trials.append(Trial(candidate.name, comparison, tuple(arms), path))
+        trials.append(Trial(candidate.name, comparison, tuple(both), path))
     return trials
+
+
+async def _collect(
+    folder: StateFolder, boots: Sequence[Boot], prompts: Sequence[Prompt], say: Say
+) -> list[list[Arm]]:
+    """Both arms of each worker, the baseline's first.
+
+    Workers that are up are asked side by side, each one request at a time; ones to be booted for
+    the purpose, one after the other, because memory may hold only one.
+    """
+    names = ["A", *("S" for _ in boots[1:])]
+    if folder.is_locked():
+        pairs = [_twice(n, b, prompts, say) for n, b in zip(names, boots, strict=True)]
+        return list(await asyncio.gather(*pairs))
+    return [await _twice(n, b, prompts, say) for n, b in zip(names, boots, strict=True)]
 
 
 async def try_urls(baseline: str, candidate: str, prompts: Sequence[Prompt], say: Say) -> Trial:
@@ -104,8 +119,7 @@ async def _twice(name: str, boot: Boot, prompts: Sequence[Prompt], say: Say) -> 
     for number in (1, 2):
         async with boot() as endpoint:
             arm = await collect(f"{name}{number}", endpoint, prompts, say)
-        rate = arm.tokens / arm.seconds if arm.seconds else 0.0
-        say(f"  {arm.name}: {arm.tokens} tokens at {rate:.1f} tokens/s")
+        say(f"{arm.name} of {endpoint.name}: {arm.tokens} tokens")
         arms.append(arm)
     return arms
 

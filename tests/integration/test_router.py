@@ -221,9 +221,11 @@ async def running(settings: RouterConfig) -> AsyncIterator[Router]:
 
 @asynccontextmanager
 async def one_plain(*options: str, **changes: Any) -> AsyncIterator[tuple[FakeEngine, Router]]:
-    async with engine(*options) as fake:
-        async with running(config(worker("plain-0", "plain", fake), **changes)) as router:
-            yield fake, router
+    async with (
+        engine(*options) as fake,
+        running(config(worker("plain-0", "plain", fake), **changes)) as router,
+    ):
+        yield fake, router
 
 
 def ask(text: str = "please fix this", **fields: Any) -> dict[str, Any]:
@@ -231,8 +233,8 @@ def ask(text: str = "please fix this", **fields: Any) -> dict[str, Any]:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Waits for the router's own state, which has no event to wait on."""
-    while not is_so():
+    """Waits for the router's own state."""
+    while not is_so():  # noqa: ASYNC110  there is no event to wait on
         await asyncio.sleep(0.01)
 
 
@@ -241,26 +243,29 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 def test_a_stream_is_relayed_byte_for_byte_and_at_once() -> None:
     async def scenario() -> None:
-        async with one_plain("--hold") as (fake, router):
-            async with wire(router.port) as client, wire(fake.port) as direct:
-                client.post(CHAT, ask(stream=True))
-                direct.post(CHAT, ask(stream=True))
-                head, plain_head = await client.head(), await direct.head()
-                first = await client.event()
-                assert first == await direct.event()
-                assert (await fake.log())["counts"]["finished"] == 0
-                await fake.control(release=1)
-                rest = await client.reader.readuntil(b"\r\n0\r\n\r\n")
-                assert rest == await direct.reader.readuntil(b"\r\n0\r\n\r\n")
-                assert b"[DONE]" in rest
-                ours = {n: v for n, v in head.headers.items() if n.startswith("x-draftgate-")}
-                assert head.headers == plain_head.headers | ours
-                assert ours == {
-                    "x-draftgate-type": "code_edit",
-                    "x-draftgate-profile": "plain",
-                    "x-draftgate-worker": "plain-0",
-                    "x-draftgate-reason": head.reason,
-                }
+        async with (
+            one_plain("--hold") as (fake, router),
+            wire(router.port) as client,
+            wire(fake.port) as direct,
+        ):
+            client.post(CHAT, ask(stream=True))
+            direct.post(CHAT, ask(stream=True))
+            head, plain_head = await client.head(), await direct.head()
+            first = await client.event()
+            assert first == await direct.event()
+            assert (await fake.log())["counts"]["finished"] == 0
+            await fake.control(release=1)
+            rest = await client.reader.readuntil(b"\r\n0\r\n\r\n")
+            assert rest == await direct.reader.readuntil(b"\r\n0\r\n\r\n")
+            assert b"[DONE]" in rest
+            ours = {n: v for n, v in head.headers.items() if n.startswith("x-draftgate-")}
+            assert head.headers == plain_head.headers | ours
+            assert ours == {
+                "x-draftgate-type": "code_edit",
+                "x-draftgate-profile": "plain",
+                "x-draftgate-worker": "plain-0",
+                "x-draftgate-reason": head.reason,
+            }
 
     run(scenario)
 
@@ -396,15 +401,17 @@ def test_a_worker_that_refuses_connections_is_passed_over_once() -> None:
 
 def test_a_kept_connection_that_the_engine_had_closed_is_replaced() -> None:
     async def scenario() -> None:
-        async with one_plain("--fail", "close_reused", timeouts=NO_CHECKS) as (fake, router):
-            async with wire(router.port) as client:
-                for _ in range(2):
-                    client.post(CHAT, ask())
-                    assert (await client.reply()).status == 200
-                log = await fake.log(requests=3)
-                connections = [seen["connection"] for seen in log["requests"]]
-                assert connections[0] == connections[1] != connections[2]
-                assert router.dispatch.tally.failures == {("plain-0", "stale"): 1}
+        async with (
+            one_plain("--fail", "close_reused", timeouts=NO_CHECKS) as (fake, router),
+            wire(router.port) as client,
+        ):
+            for _ in range(2):
+                client.post(CHAT, ask())
+                assert (await client.reply()).status == 200
+            log = await fake.log(requests=3)
+            connections = [seen["connection"] for seen in log["requests"]]
+            assert connections[0] == connections[1] != connections[2]
+            assert router.dispatch.tally.failures == {("plain-0", "stale"): 1}
 
     run(scenario)
 
@@ -657,10 +664,10 @@ def test_a_client_that_waits_for_100_continue_is_told_to_go_on() -> None:
 
 def test_a_head_that_takes_too_long_is_refused() -> None:
     async def scenario() -> None:
-        async with running(config(timeouts=replace(QUICK, head_s=0.2))) as router:
-            async with wire(router.port) as client:
-                client.send(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\n")
-                assert (await client.reply()).status == 408
+        settings = config(timeouts=replace(QUICK, head_s=0.2))
+        async with running(settings) as router, wire(router.port) as client:
+            client.send(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\n")
+            assert (await client.reply()).status == 408
 
     run(scenario)
 

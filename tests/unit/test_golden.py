@@ -1,0 +1,64 @@
+"""Each golden file: a profile, a line of dashes, and the launch (or the errors) it comes to.
+
+Adding a case is adding a file that ends with the dashes and running with --update-golden.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from adapters import ADAPTERS
+from adapters.document import parse_document
+from adapters.launch import Model, WorkerSpec
+from adapters.profile import Profile
+from adapters.reading import read_model, with_problems
+from adapters.schedule import profile_problems
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+DASHES = "-" * 10 + "\n"
+CASES = sorted(GOLDEN.glob("*/*.txt"))
+
+
+def worker(engine: str, version: str) -> WorkerSpec:
+    drafts = {"draft_model": "/models/draft.gguf", "eagle3": "/models/eagle3.gguf"}
+    return WorkerSpec(
+        name="worker-0",
+        engine_version=version,
+        command=(ADAPTERS[engine].COMMANDS[0],),
+        model=Model("small", "/models/target.gguf", 4096, drafts),
+        port=8000,
+        gpus=(0,),
+        args={"max-num-seqs": 64} if engine == "vllm" else {"parallel": 2},
+    )
+
+
+def outcome(engine: str, version: str, yaml: str) -> str:
+    """Problems in file order, then the launch where they permit one."""
+    reading = read_model(parse_document(yaml, "profile.yaml"), Profile)
+    profile, adapter = reading.value, ADAPTERS[engine]
+    if profile is not None:
+        found = profile_problems(profile) + adapter.check(profile, worker(engine, version))
+        reading = with_problems(reading, found)
+    text = "".join(
+        f"{'warning' if not p.is_fatal else 'error'}: {p}\n"
+        for p in sorted(reading.problems, key=lambda p: (str(p.place), p.message))
+    )
+    if profile is not None and reading.is_usable:
+        text += adapter.render(profile, worker(engine, version)).text()
+    return text
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda p: f"{p.parent.name}/{p.stem}")
+def test_golden(case: Path, request: pytest.FixtureRequest) -> None:
+    engine, _, version = case.parent.name.rpartition("-")
+    profile, _, expected = case.read_text().partition(DASHES)
+    seen = outcome(engine, version, profile)
+    if request.config.getoption("--update-golden"):
+        case.write_text(profile + DASHES + seen)
+    else:
+        assert seen == expected
+
+
+def test_every_dialect_has_goldens() -> None:
+    folders = {f"{name}-{d.name}" for name, a in ADAPTERS.items() for d in a.SUPPORTED}
+    assert folders == {folder.name for folder in GOLDEN.iterdir()}
