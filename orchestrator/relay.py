@@ -6,7 +6,7 @@ the client.
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
@@ -70,7 +70,7 @@ class Service:
     is_empty: asyncio.Event = field(default_factory=asyncio.Event)
     numbers: "count[int]" = field(default_factory=count)
 
-    def spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    def spawn(self, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Task[None]:
         """Runs a request's work; a fault in it is logged and stops nothing else."""
         return self.group.create_task(_guard(work))
 
@@ -192,7 +192,7 @@ class Relay(Receiver):
         connections = self._service.network[name]
         connection = connections.take() if may_reuse else None
         if connection is None:
-            self._connecting = self._service.spawn(self._connect(connections))
+            self._connecting = self._service.spawn(lambda: self._connect(connections))
         else:
             self._send(connection, connections)
 
@@ -275,8 +275,8 @@ class Relay(Receiver):
         )
 
 
-async def _guard(work: Coroutine[None, None, None]) -> None:
+async def _guard(work: Callable[[], Coroutine[None, None, None]]) -> None:
     try:
-        await work
+        await work()
     except Exception:  # the request's edge: one request must not stop the router
         LOG.exception("relaying a request failed")

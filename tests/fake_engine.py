@@ -416,7 +416,11 @@ def descriptions(state: State) -> dict[str, Any]:
     models = {"object": "list", "data": [{"id": options.model, "object": "model"}]}
     if options.dialect == "llama_cpp":
         slot = {"id": 0, "is_processing": state.running > 0, "speculative": options.gamma > 0}
-        props = {"build_info": "b11434-fake", "total_slots": 1, "model_path": options.model}
+        props = {
+            "build_info": "b11434-fake",
+            "total_slots": 1,
+            "model_path": options.weights or options.model,
+        }
         return {"/v1/models": models, "/slots": [slot], "/props": props}
     return {"/v1/models": models, "/version": {"version": options.engine_version}}
 
@@ -451,6 +455,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--dialect", choices=DIALECTS, default="vllm")
     parser.add_argument("--engine-version", default="0.32.0")
     parser.add_argument("--model", default="small")
+    parser.add_argument("--weights", help="path told as that of the weights; default: --model")
     parser.add_argument("--load-s", type=float, default=0, help="seconds before /health is 200")
     parser.add_argument("--load-held", action="store_true", help="load until POST /control loaded")
     parser.add_argument("--tokens", type=int, default=8, help="tokens of the longest answer")

@@ -1,0 +1,248 @@
+"""A worker's life with an engine that fails on demand: up, status, down, crashes, adoption."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.harness import TestFleet, fake_engine_command, fleet_of, free_port, until
+
+
+def fleet_yaml(folder: Path, ports: tuple[int, int], timeout_s: float = 30) -> str:
+    (folder / "model.gguf").touch()
+    return f"""
+fleet: test
+models: {{small: {{target: ./model.gguf, context: 512}}}}
+engines:
+  llama_cpp: {{command: {fake_engine_command(folder)}, start_timeout_s: {timeout_s}}}
+workers:
+  - {{name: plain-0, engine: llama_cpp, model: small, profile: plain, port: {ports[0]}}}
+  - {{name: edit-0, engine: llama_cpp, model: small, profile: code-edit, port: {ports[1]}}}
+"""
+
+
+@pytest.fixture
+def ports() -> tuple[int, int]:
+    return free_port(), free_port()
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, ports: tuple[int, int]) -> Iterator[TestFleet]:
+    with fleet_of(tmp_path, fleet_yaml(tmp_path, ports)) as made:
+        yield made
+
+
+def test_up_status_down(fleet: TestFleet) -> None:
+    fleet.up()
+    status = fleet.status()
+    assert status["supervised"]
+    assert {w["state"] for w in status["workers"].values()} == {"ready"}
+    assert status["workers"]["edit-0"]["drafted"] > 0
+    assert status["workers"]["plain-0"]["drafted"] in (None, 0)
+    done = fleet.run("down", str(fleet.file))
+    assert done.returncode == 0
+    assert "no process of this fleet is left" in done.stdout
+    assert not fleet.processes()
+    assert {w["state"] for w in fleet.status()["workers"].values()} == {"stopped"}
+
+
+def test_dry_run_starts_nothing(fleet: TestFleet, ports: tuple[int, int]) -> None:
+    done = fleet.run("up", "--dry-run", str(fleet.file))
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    cause = "it is not running"
+    assert lines[0] == f"start  plain-0         llama.cpp 11434 on port {ports[0]}: {cause}"
+    assert lines[1] == f"start  edit-0          llama.cpp 11434 on port {ports[1]}: {cause}"
+    assert f"--port {ports[1]}" in done.stdout
+    assert not fleet.processes()
+
+
+def test_second_up_is_refused(fleet: TestFleet) -> None:
+    fleet.up()
+    done = fleet.run("up", str(fleet.file))
+    assert done.returncode == 1
+    assert "this fleet is up already" in done.stderr
+
+
+def test_port_taken_is_refused_before_anything_starts(
+    fleet: TestFleet, ports: tuple[int, int]
+) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", ports[1]))
+        holder.listen()
+        done = fleet.run("up", str(fleet.file))
+    assert done.returncode == 5
+    assert f"port {ports[1]} is taken by process {os.getpid()}" in done.stderr
+    assert not fleet.processes()
+
+
+def test_engine_that_never_drafts_is_a_failure_with_a_name(fleet: TestFleet) -> None:
+    fleet.env["FAKE_ENGINE"] = "--gamma 0"
+    done = fleet.run("up", str(fleet.file))
+    assert done.returncode == 5
+    message = "llama.cpp is not speculating although the profile 'code-edit' says method ngram"
+    assert f"edit-0: {message}" in done.stderr
+    assert "lines of" in done.stderr
+    assert not fleet.processes()
+
+
+def test_plain_engine_that_drafts_is_refused(fleet: TestFleet) -> None:
+    fleet.env["FAKE_ENGINE"] = "--gamma 4"
+    done = fleet.run("up", str(fleet.file))
+    assert done.returncode == 5
+    assert "plain-0: llama.cpp drafted" in done.stderr
+
+
+def test_other_model_on_the_port_is_not_this_worker(fleet: TestFleet) -> None:
+    fleet.env["FAKE_ENGINE"] = "--model other"
+    done = fleet.run("up", str(fleet.file))
+    assert done.returncode == 5
+    assert "serves other, not 'small': it is not this worker" in done.stderr
+
+
+def test_start_that_takes_too_long(tmp_path: Path, ports: tuple[int, int]) -> None:
+    env = {"FAKE_ENGINE": "--load-held"}
+    with fleet_of(tmp_path, fleet_yaml(tmp_path, ports, timeout_s=1), env) as fleet:
+        done = fleet.run("up", str(fleet.file))
+        assert done.returncode == 5
+        assert "was not ready within 1 s" in done.stderr
+
+
+def test_engine_that_dies_at_start_shows_its_last_lines(fleet: TestFleet) -> None:
+    fleet.env["FAKE_ENGINE"] = "--no-such-option"
+    done = fleet.run("up", str(fleet.file))
+    assert done.returncode == 5
+    assert "ended before it was ready: exit code 2" in done.stderr
+    assert "unrecognized arguments: --no-such-option" in done.stderr
+
+
+def test_death_with_exit_code_0_is_seen_and_mended(
+    fleet: TestFleet, ports: tuple[int, int]
+) -> None:
+    fleet.up()
+    before = fleet.worker("edit-0")["pid"]
+    with contextlib.suppress(httpx.HTTPError):
+        httpx.post(f"http://127.0.0.1:{ports[1]}/control", json={"exit": 0})
+    until(lambda: fleet.worker("edit-0")["restarts"] == 1, "a restart")
+    until(lambda: fleet.worker("edit-0")["state"] == "ready", "ready again")
+    assert fleet.worker("edit-0")["pid"] != before
+    log = next((fleet.folder / "state").rglob("supervisor.log")).read_text()
+    assert "ended: exit code 0; next start in 1 s" in log
+
+
+def test_killed_worker_is_started_again(fleet: TestFleet) -> None:
+    fleet.up()
+    os.kill(fleet.worker("plain-0")["pid"], signal.SIGKILL)
+    until(lambda: fleet.worker("plain-0")["restarts"] == 1, "a restart")
+    until(lambda: fleet.worker("plain-0")["state"] == "ready", "ready again")
+
+
+def test_engine_that_lives_but_is_unhealthy_is_started_again(
+    fleet: TestFleet, ports: tuple[int, int]
+) -> None:
+    fleet.up()
+    httpx.post(f"http://127.0.0.1:{ports[0]}/control", json={"fail": "unhealthy"})
+    until(lambda: fleet.worker("plain-0")["restarts"] == 1, "a restart")
+    log = next((fleet.folder / "state").rglob("supervisor.log")).read_text()
+    assert "lives but no longer answers as healthy" in log
+
+
+def test_killed_supervisor_then_up_adopts(fleet: TestFleet) -> None:
+    fleet.up()
+    pids = {name: w["pid"] for name, w in fleet.status()["workers"].items()}
+    os.kill(fleet.supervisor_pid(), signal.SIGKILL)
+    until(lambda: not fleet.status()["supervised"], "the lock is free")
+    status = fleet.status()
+    assert {w["state"] for w in status["workers"].values()} == {"orphaned"}
+    assert "`draftgate up` adopts it" in status["workers"]["edit-0"]["detail"]
+    fleet.up()
+    after = fleet.status()["workers"]
+    assert {name: w["pid"] for name, w in after.items()} == pids
+    assert {w["state"] for w in after.values()} == {"ready"}
+
+
+def test_adopted_worker_is_watched_too(fleet: TestFleet) -> None:
+    fleet.up()
+    os.kill(fleet.supervisor_pid(), signal.SIGKILL)
+    until(lambda: not fleet.status()["supervised"], "the lock is free")
+    fleet.up()
+    os.kill(fleet.worker("edit-0")["pid"], signal.SIGKILL)
+    until(lambda: fleet.worker("edit-0")["restarts"] == 1, "a restart")
+
+
+def test_killed_supervisor_then_down_leaves_nothing(fleet: TestFleet) -> None:
+    fleet.up()
+    os.kill(fleet.supervisor_pid(), signal.SIGKILL)
+    until(lambda: not fleet.status()["supervised"], "the lock is free")
+    done = fleet.run("down", str(fleet.file))
+    assert done.returncode == 0
+    assert "ended what had no supervisor" in done.stdout
+    assert not fleet.processes()
+
+
+def test_changed_launch_is_replaced_after_a_crash(fleet: TestFleet) -> None:
+    fleet.up()
+    pids = {name: w["pid"] for name, w in fleet.status()["workers"].items()}
+    os.kill(fleet.supervisor_pid(), signal.SIGKILL)
+    until(lambda: not fleet.status()["supervised"], "the lock is free")
+    fleet.file.write_text(fleet.file.read_text().replace("profile: code-edit", "profile: rag"))
+    dry = fleet.run("up", "--dry-run", str(fleet.file)).stdout
+    assert f"stop   edit-0          process {pids['edit-0']}: its launch changed" in dry
+    assert f"adopt  plain-0         process {pids['plain-0']}" in dry
+    fleet.up()
+    after = fleet.status()["workers"]
+    assert after["plain-0"]["pid"] == pids["plain-0"]
+    assert after["edit-0"]["pid"] != pids["edit-0"]
+
+
+def test_lost_record_is_found_by_the_processes_environment(fleet: TestFleet) -> None:
+    fleet.up()
+    os.kill(fleet.supervisor_pid(), signal.SIGKILL)
+    until(lambda: not fleet.status()["supervised"], "the lock is free")
+    for record in (fleet.folder / "state").rglob("workers/*.json"):
+        record.write_text("{torn")
+    dry = fleet.run("up", "--dry-run", str(fleet.file))
+    assert "it belongs to this fleet, but no record explains it" in dry.stdout
+    done = fleet.run("down", str(fleet.file))
+    assert done.returncode == 0
+    assert not fleet.processes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signal_ends_everything(fleet: TestFleet, number: signal.Signals) -> None:
+    child = fleet.start("up", str(fleet.file))
+    until(lambda: "up: every worker is ready" in fleet.output(), "up")
+    child.send_signal(number)
+    assert child.wait(30) == 0
+    assert "all workers are down" in fleet.output()
+    assert not fleet.processes()
+
+
+def test_signal_during_the_start_ends_everything(fleet: TestFleet) -> None:
+    fleet.env["FAKE_ENGINE"] = "--load-held"
+    child = fleet.start("up", str(fleet.file))
+    until(lambda: "starting edit-0" in fleet.output(), "a start")
+    child.send_signal(signal.SIGINT)
+    assert child.wait(30) == 0
+    assert not fleet.processes()
+
+
+def test_down_lets_running_requests_finish(fleet: TestFleet, ports: tuple[int, int]) -> None:
+    fleet.env["FAKE_ENGINE"] = "--tokens 400 --pace-ms 10"
+    fleet.up()
+    url = f"http://127.0.0.1:{ports[0]}"
+    body = {"model": "small", "prompt": "x", "max_tokens": 300, "stream": True}
+    with httpx.stream("POST", f"{url}/v1/completions", json=body, timeout=30) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        down = fleet.start("down", str(fleet.file))
+        events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+    assert down.wait(30) == 0
+    assert events[-1]["choices"][0]["finish_reason"] == "length"
+    assert not fleet.processes()
