@@ -18,6 +18,7 @@ from adapters.problem import Path, Place, Problem
 
 LARGEST_FILE = 16 * 2**20  # bytes; a fleet of 10,000 workers takes about 1 MiB
 DEEPEST = 32
+REPEATED = "repeated-key"
 
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -76,12 +77,19 @@ def parse_document(text: str, file: str) -> Document:
         place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file, 1, 1)
         words = ", ".join(w for w in (error.context, error.problem) if w)
         document.problems.append(Problem((), f"not YAML: {words}", _yaml_hint(words), place=place))
-    except yaml.reader.ReaderError as error:
-        before = text[: error.position]
-        place = Place(file, before.count("\n") + 1, error.position - before.rfind("\n"))
-        message = f"not YAML: the character {error.character!r} is not allowed"
-        document.problems.append(Problem((), message, "remove it", place=place))
+    except yaml.reader.ReaderError:
+        document.problems.append(_bad_character(text, file))
     return document
+
+
+def _bad_character(text: str, file: str) -> Problem:
+    """The first character that YAML does not allow; libyaml tells only a byte offset."""
+    found = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    position = found.start() if found else 0
+    before = text[:position]
+    place = Place(file, before.count("\n") + 1, position - before.rfind("\n"))
+    message = f"not YAML: the character {text[position : position + 1]!r} is not allowed"
+    return Problem((), message, "remove it", place=place)
 
 
 def _events(text: str) -> Iterator[Any]:
@@ -143,9 +151,11 @@ class _Builder:
         else:
             self._complain(event, message, hint, self._place(event, None))
 
-    def _complain(self, event: Any, message: str, hint: str, path: Path = ()) -> None:
-        place = self._mark(event)
-        self.document.problems.append(Problem(path, message, hint, place=place))
+    def _complain(
+        self, event: Any, message: str, hint: str, path: Path = (), code: str = ""
+    ) -> None:
+        problem = Problem(path, message, hint, code=code, place=self._mark(event))
+        self.document.problems.append(problem)
 
     def _mark(self, event: Any) -> Place:
         mark = event.start_mark
@@ -200,7 +210,7 @@ class _Builder:
         if key in frame.container:
             first = self.document.keys[path].line
             message = f"the key {key!r} stands twice (first in line {first})"
-            self._complain(event, message, "keep one of them", path)
+            self._complain(event, message, "keep one of them", path, REPEATED)
             frame.is_skipped = True
         else:
             self.document.keys[path] = self._mark(event)

@@ -4,12 +4,14 @@ Adapters write conversations; orchestrator/wire.py holds them over HTTP. So what
 engine, and how its answer is read, is tested without one and written once per engine.
 """
 
-from collections.abc import Generator, Mapping
+import functools
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import msgspec
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -51,6 +53,23 @@ class Reply:
 
 
 Conversation: TypeAlias = Generator[Call, Reply, T]
+
+
+def conversation(start: Callable[P, Conversation[T]]) -> Callable[P, Conversation[T]]:
+    """Turns what reading an unforeseen answer raises into EngineAnswerError.
+
+    Whatever listens on a worker's port may answer anything: JSON of another shape is no bug of ours.
+    """
+
+    @functools.wraps(start)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> Conversation[T]:
+        try:
+            return (yield from start(*args, **kwargs))
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            message = f"an answer of an unknown shape ({type(error).__name__}: {error})"
+            raise EngineAnswerError(message) from error
+
+    return guarded
 
 
 @dataclass(frozen=True)

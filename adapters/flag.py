@@ -34,6 +34,17 @@ class Flag:
     negative: str | None
     choices: tuple[str, ...]
 
+    def turns_off(self, spelling: str) -> bool:
+        """Whether this spelling of a switch is a negative one: `no-repack`, `nr`, `nocb`.
+
+        No engine has a switch whose positive name begins with n and that has a negative form, nor
+        an alias that begins with n and is positive.
+        """
+        word = normal(spelling)
+        if self.negative is None or word == self.name:
+            return False
+        return word == self.negative or word.startswith("n")
+
     def spellings(self) -> Iterator[str]:
         """Every spelling, without leading dashes."""
         yield self.name

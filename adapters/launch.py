@@ -94,6 +94,7 @@ class Launch:
 
 def _stable(argument: str, stand_ins: Mapping[str, str]) -> str:
     """The argument with each machine-dependent value replaced, inside JSON too."""
-    for value, name in stand_ins.items():
-        argument = argument.replace(value, name)
+    for value in sorted(stand_ins, key=len, reverse=True):  # a path may begin with another one
+        escaped = json.dumps(value)[1:-1]
+        argument = argument.replace(escaped, stand_ins[value]).replace(value, stand_ins[value])
     return argument

@@ -14,9 +14,9 @@ from adapters import llama_cpp_api
 from adapters.contract import Api
 from adapters.dialect import Dialect, choose_dialect, version_problems
 from adapters.draft import draft_of, draft_problems
-from adapters.flag import FlagTable, load_flags
+from adapters.flag import FlagTable, load_flags, normal
 from adapters.launch import Launch, WorkerSpec
-from adapters.option import merge, option_problems, spell
+from adapters.option import Options, merge, option_problems, spell, whole
 from adapters.problem import Path, Problem, did_you_mean
 from adapters.profile import Drafted, Ngram, Profile, Suffix, WithDraft
 from adapters.schedule import fixed_batch_limit, fixed_gamma
@@ -43,9 +43,26 @@ LIMITS: Mapping[str, str] = {
 }
 api: Api = llama_cpp_api
 
+_OTHER_MODELS = (
+    "hf-file",
+    "model-url",
+    "docker-repo",
+    "models-dir",
+    "models-preset",
+    "embd-gemma-default",
+    "fim-qwen-1.5b-default",
+    "fim-qwen-3b-default",
+    "fim-qwen-7b-default",
+    "fim-qwen-7b-spec",
+    "fim-qwen-14b-spec",
+    "fim-qwen-30b-default",
+    "gpt-oss-20b-default",
+    "gpt-oss-120b-default",
+)
 _OURS: Final[Mapping[str, str]] = {
     "model": "it comes from models: in the fleet",
     "hf-repo": "it comes from models: in the fleet",
+    **dict.fromkeys(_OTHER_MODELS, "it would load another model than models: in the fleet says"),
     "alias": "it is the model's name in the fleet",
     "ctx-size": "it comes from models.<name>.context",
     "host": "workers listen on loopback",
@@ -54,7 +71,11 @@ _OURS: Final[Mapping[str, str]] = {
     "slots": "it is always on: readiness needs it",
     "api-key": "secrets do not belong in argv: use api-key-file",
     "spec-draft-model": "it comes from models.<name>.drafts",
+    "spec-draft-hf": "it comes from models.<name>.drafts",
     "spec-draft-n-max": "set speculation.gamma",
+    "spec-draft-n-min": "it is always 0: shorter guesses are kept",
+    "spec-draft-p-min": "it is always 0: guesses end at gamma",
+    "spec-ngram-mod-n-min": "it is always 1: shorter guesses are kept",
     "spec-default": "use speculation.method ngram with spec-type ngram-mod",
     "spec-ngram-simple-size-n": "set speculation.lookup.min",
     "spec-ngram-simple-size-m": "set speculation.gamma",
@@ -82,17 +103,17 @@ def version_command(command: tuple[str, ...]) -> tuple[str, ...]:
 def read_version(output: str) -> str | None:
     """The build number of `version: 11434 (abc)`; packaged builds may say 0 or 1."""
     for line in output.splitlines():
-        if line.startswith("version:"):
-            return line.split()[1]
+        words = line.split()
+        if words[:1] == ["version:"] and len(words) > 1:
+            return words[1]
     return None
 
 
 def check(profile: Profile, worker: WorkerSpec) -> list[Problem]:
     table = _table(worker.engine_version)
-    native = dict(profile.engine.get("llama_cpp", {}))
-    spec_type = native.pop("spec-type", native.pop("spec_type", None))
+    native, spec_type = _native(profile)
     problems = option_problems(native, table, _OURS, ("engine", "llama_cpp"))
-    problems += _lossy_problems(native, profile)
+    problems += _lossy_problems(native, table, profile.lossless, ("engine", "llama_cpp"))
     problems += _type_problems(profile, spec_type)
     problems += draft_problems(profile, worker)
     spec = profile.speculation
@@ -112,19 +133,21 @@ def check(profile: Profile, worker: WorkerSpec) -> list[Problem]:
 
 def check_arguments(arguments: Mapping[str, JsonValue], version: str) -> list[Problem]:
     ours = {**_OURS, "spec-type": "it comes from the profile's speculation"}
+    table = _table(version)
     problems = version_problems(TITLE, SUPPORTED, version)
-    return problems + option_problems(arguments, _table(version), ours)
+    problems += _lossy_problems(arguments, table, True, ())
+    return problems + option_problems(arguments, table, ours)
 
 
 def render(profile: Profile, worker: WorkerSpec) -> Launch:
-    native = dict(profile.engine.get("llama_cpp", {}))
-    spec_type = native.pop("spec-type", native.pop("spec_type", None))
-    options = merge(native, worker.args)
+    native, spec_type = _native(profile)
+    table = _table(worker.engine_version)
+    options = merge(table, native, worker.args)
     model = worker.model
     arguments = ["--alias", model.name, "--metrics", "--slots"]
     if model.context:
         arguments += ["--ctx-size", str(model.context * _split_slots(options))]
-    arguments += spell(options, _table(worker.engine_version))
+    arguments += spell(options, table)
     spec, batch_limit = profile.speculation, None
     if isinstance(spec, Drafted):
         batch_limit = fixed_batch_limit(spec)
@@ -166,25 +189,35 @@ def _ngram_arguments(spec: Ngram, ngram_type: str, gamma: str) -> list[str]:
     return [*arguments, f"{flag}-size-n", str(spec.lookup.min), f"{flag}-size-m", gamma]
 
 
-def _split_slots(options: Mapping[str, JsonValue]) -> int:
+def _native(profile: Profile) -> tuple[Options, JsonValue]:
+    """The profile's native options, and its choice among the n-gram types apart."""
+    options = dict(profile.engine.get("llama_cpp", {}))
+    names = [name for name in options if normal(name) == "spec-type"]
+    chosen = [options.pop(name) for name in names]
+    return options, chosen[-1] if chosen else None
+
+
+def _split_slots(options: Options) -> int:
     """With -np N and no unified KV cache, each slot gets a N-th of --ctx-size."""
-    slots = options.get("parallel", 1)
-    return slots if isinstance(slots, int) and slots > 1 and not options.get("kv-unified") else 1
+    slots = whole(options, "parallel", 1)
+    return slots if slots > 1 and not options.get("kv-unified") else 1
 
 
 def _table(version: str) -> FlagTable:
     return load_flags("llama_cpp", choose_dialect(SUPPORTED, version)[0].name)
 
 
-def _lossy_problems(native: Mapping[str, JsonValue], profile: Profile) -> list[Problem]:
+def _lossy_problems(
+    options: Options, table: FlagTable, is_lossless: bool, root: Path
+) -> list[Problem]:
     problems: list[Problem] = []
-    for name in native:
-        if name.replace("_", "-") in _LOSSY:
-            path: Path = ("engine", "llama_cpp", name)
+    for name in options:
+        flag = table.find(name)
+        if flag is not None and flag.name in _LOSSY:
             message = f"{name} is lossy: drafts are accepted by dice, the output is not valid"
-            hint = "remove it, or write lossless: false for a bench"
-            problem = Problem(path, message, hint, code="lossy")
-            problems.append(problem if profile.lossless else replace(problem, severity="warning"))
+            hint = "remove it; a profile with lossless: false may have it for a bench"
+            problem = Problem((*root, name), message, hint, code="lossy")
+            problems.append(problem if is_lossless else replace(problem, severity="warning"))
     return problems
 
 

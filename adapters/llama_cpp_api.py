@@ -13,6 +13,7 @@ from adapters.exchange import (
     Generation,
     Identity,
     Proof,
+    conversation,
     field,
 )
 from adapters.profile import Ngram, Profile
@@ -30,6 +31,7 @@ _GREEDY: Mapping[str, Any] = {
 }
 
 
+@conversation
 def identify() -> Conversation[Identity]:
     props = yield Call("/props")
     models = yield Call("/v1/models")
@@ -39,6 +41,7 @@ def identify() -> Conversation[Identity]:
     return Identity(number or None, names, props.json().get("model_path"))
 
 
+@conversation
 def complete(model: str) -> Conversation[str]:
     """Returns the build; llama.cpp has no digest of its configuration."""
     body = {"prompt": "1, 2, 3,", "n_predict": 2, "ignore_eos": True, **_GREEDY}
@@ -49,6 +52,7 @@ def complete(model: str) -> Conversation[str]:
     return str(answer.get("system_fingerprint") or "")
 
 
+@conversation
 def prove(model: str, profile: Profile) -> Conversation[Proof]:
     """Every slot must say that it speculates, and an answer that repeats its prompt must draft.
 
@@ -68,7 +72,7 @@ def prove(model: str, profile: Profile) -> Conversation[Proof]:
     timings = field((yield Call("/completion", body)).json(), "timings")
     drafted = timings.get("draft_n")  # absent when nothing was drafted
     detail = f"{len(idle)} of {len(slots)} slots do not speculate" if idle else "timings.draft_n"
-    if drafted is None and len(idle) == len(slots):
+    if idle or not slots:
         return Proof(None, None, detail)
     return Proof(int(drafted or 0), int(timings.get("draft_n_accepted") or 0), detail)
 
@@ -85,6 +89,7 @@ def _words(count: int) -> list[str]:
     return [word for word, _ in zip(pairs, range(count), strict=False)]
 
 
+@conversation
 def generate(model: str, request: Mapping[str, JsonValue]) -> Conversation[Generation]:
     if "messages" in request:
         return (yield from _generate_chat(model, request))
@@ -108,10 +113,13 @@ def _generate_chat(model: str, request: Mapping[str, JsonValue]) -> Conversation
     logprobs = choice.get("logprobs") or {}
     ids = tuple(int(field(entry, "id")) for entry in logprobs.get("content") or [])
     text = str(field(choice, "message", "content") or "")
+    if text and not ids:
+        raise EngineAnswerError("the chat route returned text without token ids")
     prompt_ids = tuple(field(tokens.json(), "tokens"))
     return Generation(prompt_ids, ids, text, str(choice.get("finish_reason")))
 
 
+@conversation
 def candidates(model: str, ids: tuple[int, ...]) -> Conversation[tuple[Candidate, ...]]:
     body = {"prompt": list(ids), "n_predict": 1, "n_probs": 5, **_GREEDY}
     answer = (yield Call("/completion", body)).json()

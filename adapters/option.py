@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from adapters.flag import Flag, FlagTable
+from adapters.flag import Flag, FlagTable, normal
 from adapters.problem import Path, Problem
 
 Options = Mapping[str, JsonValue]
@@ -21,24 +21,38 @@ def option_problems(
     problems: list[Problem] = []
     seen: dict[str, str] = {}
     for name, value in options.items():
-        path, flag = (*root, name), table.find(name)
+        path, flag, canonical = (*root, name), table.find(name), _canonical(name, table)
         if flag is None:
             problems.append(_unknown(path, name, table))
         elif flag.name in rendered:
             message = f"{name!r} is written by draftgate"
             problems.append(Problem(path, message, rendered[flag.name], code="option-is-ours"))
-        elif flag.name in seen:
-            message = f"{name!r} repeats {seen[flag.name]!r}"
+        elif canonical in seen:
+            message = f"{name!r} repeats {seen[canonical]!r}"
             problems.append(Problem(path, message, "keep one of them", code="option-twice"))
-        else:
+        elif canonical == flag.name:
             problems += _value_problems(path, flag, value)
-        if flag is not None:
-            seen.setdefault(flag.name, name)
+        seen.setdefault(canonical, name)
     return problems
 
 
+def merge(table: FlagTable, *layers: Options) -> dict[str, JsonValue]:
+    """All layers under the options' own names, later layers winning.
+
+    Aliases and negative forms are resolved (`-np`, `no-repack: true`), so that a check that looks
+    an option up by its name sees it however it was spelled. Unknown names stay as they are.
+    """
+    merged: dict[str, JsonValue] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            flag = table.find(name)
+            is_negated = flag is not None and flag.kind == "switch" and flag.turns_off(name)
+            merged[_canonical(name, table)] = not value if is_negated else value
+    return merged
+
+
 def spell(options: Options, table: FlagTable) -> tuple[str, ...]:
-    """The options as arguments, in the order given. They have no problems."""
+    """Merged options, without problems, as arguments in the order given."""
     arguments: list[str] = []
     for name, value in options.items():
         flag = table.find(name)
@@ -47,22 +61,27 @@ def spell(options: Options, table: FlagTable) -> tuple[str, ...]:
     return tuple(arguments)
 
 
-def merge(*layers: Options) -> dict[str, JsonValue]:
-    """Later layers win; `max-num-seqs` and `max_num_seqs` are the same option."""
-    merged: dict[str, JsonValue] = {}
-    for layer in layers:
-        merged.update({normal(name): value for name, value in layer.items()})
-    return merged
+def whole(options: Options, name: str, default: int) -> int:
+    """A merged option as a whole number; the default where it is absent or something else."""
+    value = options.get(name, default)
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
-def normal(name: str) -> str:
-    return name.lstrip("-").replace("_", "-")
+def _canonical(name: str, table: FlagTable) -> str:
+    flag = table.find(name)
+    if flag is None:
+        return normal(name)
+    _, dot, key = normal(name).partition(".")
+    return f"{flag.name}.{key}" if dot and "." not in flag.name else flag.name
 
 
 def _spell_one(flag: Flag, name: str, value: JsonValue) -> list[str]:
+    if name != flag.name:  # one key of an option that takes an object
+        return [f"--{name}", _text(value)]
     if flag.kind == "switch":
-        wants_on = bool(value) != (normal(name) == flag.negative)
-        return [f"--{flag.name}" if wants_on else f"--{flag.negative}"]
+        return [f"--{flag.name}" if value else f"--{flag.negative}"]
     if flag.kind == "values" and isinstance(value, list):
         return [f"--{flag.name}", *(_text(item) for item in value)]
     return [f"--{flag.name}", _text(value)]
@@ -83,19 +102,23 @@ def _unknown(path: Path, name: str, table: FlagTable) -> Problem:
 
 def _value_problems(path: Path, flag: Flag, value: JsonValue) -> list[Problem]:
     if flag.kind == "switch":
-        if not isinstance(value, bool):
-            message = f"{flag.name} is a switch, found {value!r}"
-            return [Problem(path, message, "write true or false", code="option-value")]
-        if value is False and flag.negative is None:
-            message = f"{flag.name} has no form that turns it off"
-            return [Problem(path, message, "leave it out", code="option-value")]
-        return []
+        return _switch_problems(path, flag, value)
     if value is None or isinstance(value, bool):
         message = f"{flag.name} takes a value, found {json.dumps(value)}"
         return [Problem(path, message, "write the value", code="option-value")]
     if flag.choices and isinstance(value, str | int) and not _is_choice(value, flag.choices):
         hint = f"one of: {', '.join(flag.choices)}"
         return [Problem(path, f"{flag.name} cannot be {value!r}", hint, code="option-value")]
+    return []
+
+
+def _switch_problems(path: Path, flag: Flag, value: JsonValue) -> list[Problem]:
+    if not isinstance(value, bool):
+        message = f"{flag.name} is a switch, found {json.dumps(value)}"
+        return [Problem(path, message, "write true or false", code="option-value")]
+    if value is False and flag.negative is None:
+        message = f"{flag.name} has no form that turns it off"
+        return [Problem(path, message, "leave it out", code="option-value")]
     return []
 
 

@@ -35,6 +35,7 @@ class Problem:
     severity: Severity = "error"
     code: str = ""
     place: Place | None = None
+    rests_on: tuple[Path, ...] = ()  # lists and mappings that must be whole for this to be true
 
     @property
     def is_fatal(self) -> bool:

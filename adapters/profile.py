@@ -11,7 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, W
 from pydantic.dataclasses import dataclass
 
 EngineName: TypeAlias = Literal["vllm", "tensorrt_llm", "sglang", "llama_cpp"]
-Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+Name: TypeAlias = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 # vLLM's V1 sampler asserts at most 128 drafted tokens a step (0.32.0); no engine goes further.
 LARGEST_GAMMA = 128

@@ -17,6 +17,11 @@ class Pruned:
     def __init__(self, data: Any):
         self._data = _copy(data)
         self._kept: dict[Path, list[int]] = {}
+        self._broken: set[Path] = set()
+
+    def is_whole(self, path: Path) -> bool:
+        """Whether the list or mapping at this path of the file lost none of its own values."""
+        return path not in self._broken
 
     def compact(self) -> Any:
         """The data as it is to be validated now."""
@@ -53,6 +58,7 @@ class Pruned:
             parent[last] = stand_ins[last]
         elif _holds(parent, last):
             parent[last] = _GONE
+            self._broken.add(path[:-1])
         else:
             self._leave_out(path[:-1], stand_ins)
 

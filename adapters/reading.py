@@ -1,6 +1,6 @@
 """From a document to a checked model: every mistake at once, each at its line and column."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any, Generic, TypeVar
@@ -9,9 +9,9 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from adapters.document import Document, read_document
+from adapters.document import REPEATED, Document, read_document
 from adapters.problem import Path, Problem, did_you_mean, path_text
-from adapters.profile import LARGEST_GAMMA, Profile
+from adapters.profile import LARGEST_GAMMA, NAME_PATTERN, Profile
 from adapters.pruning import Pruned
 from adapters.schedule import profile_problems
 
@@ -55,6 +55,7 @@ class Reading(Generic[M]):
     value: M | None
     problems: list[Problem]
     pruned: Pruned
+    unread: frozenset[Path] = frozenset()  # paths whose values could not be read
 
     @property
     def is_usable(self) -> bool:
@@ -63,28 +64,35 @@ class Reading(Generic[M]):
 
 def read_profile(file: FilePath, shown_as: str | None = None) -> Reading[Profile]:
     """Read and check one profile file."""
-    reading = read_model(read_document(file, shown_as), Profile)
+    return check_profile(read_document(file, shown_as))
+
+
+def check_profile(document: Document) -> Reading[Profile]:
+    """The profile that a document holds, and every mistake in it."""
+    reading = read_model(document, Profile)
     if reading.value is None:
         return reading
     return with_problems(reading, profile_problems(reading.value))
 
 
 def with_problems(reading: Reading[M], problems: list[Problem]) -> Reading[M]:
-    """The reading with more problems, located in its document; one complaint a path."""
-    known = {p.path for p in reading.problems if p.is_fatal}
-    moved = (replace(p, path=reading.pruned.original(p.path)) for p in problems)
-    new = (p for p in moved if p.path not in known and not _is_consequence(p.path, known))
-    located = [reading.document.locate(p) for p in new]
+    """The reading with more problems, located in its document.
+
+    Left out are those that only follow from what could not be read.
+    """
+    moved = (_moved(reading.pruned, problem) for problem in problems)
+    true = (p for p in moved if p.path not in reading.unread and _is_founded(reading.pruned, p))
+    located = [reading.document.locate(problem) for problem in true]
     return replace(reading, problems=[*reading.problems, *located])
 
 
-def _is_consequence(path: Path, known: set[Path]) -> bool:
-    """Whether a complaint on a list item only follows from an unreadable neighbour left out."""
-    for end, part in enumerate(path):
-        if isinstance(part, int):
-            beside = {(*path[:end], part + step) for step in (-1, 1)}
-            return any(known_path[: end + 1] in beside for known_path in known)
-    return False
+def _moved(pruned: Pruned, problem: Problem) -> Problem:
+    rests_on = tuple(pruned.original(path) for path in problem.rests_on)
+    return replace(problem, path=pruned.original(problem.path), rests_on=rests_on)
+
+
+def _is_founded(pruned: Pruned, problem: Problem) -> bool:
+    return all(pruned.is_whole(path) for path in problem.rests_on)
 
 
 def read_model(document: Document, model: type[M]) -> Reading[M]:
@@ -92,6 +100,7 @@ def read_model(document: Document, model: type[M]) -> Reading[M]:
     problems, pruned = list(document.problems), Pruned(document.data)
     if document.data is None and not problems:
         problems.append(document.locate(Problem((), "the file is empty", code="empty-file")))
+    unread = {p.path for p in problems if p.code != REPEATED}
     value = None
     for _ in range(4):  # leaving one mistake out may uncover another, hardly ever more than twice
         data = pruned.compact()
@@ -100,12 +109,19 @@ def read_model(document: Document, model: type[M]) -> Reading[M]:
             break
         except ValidationError as error:
             details = error.errors(include_url=False)
-        known = {p.path for p in problems}
         found = [_complaint(data, detail, model) for detail in details]
         found = [replace(p, path=pruned.original(p.path)) for p in found]
-        problems += [_located(document, p) for p in found if p.path not in known]
-        pruned.leave_out([p.path for p in found], _STAND_INS)
-    return Reading(document, value, problems, pruned)
+        problems += [_located(document, p) for p in found if not _follows(p.path, unread)]
+        unread |= {p.path for p in found}
+        unknown = [p.path for p in found if p.code == "unknown-key"]
+        pruned.leave_out(unknown, {})
+        pruned.leave_out([p.path for p in found if p.code != "unknown-key"], _STAND_INS)
+    return Reading(document, value, problems, pruned, frozenset(unread))
+
+
+def _follows(path: Path, unread: Iterable[Path]) -> bool:
+    """Whether something at or below this path was complained of before: then it is why."""
+    return any(known[: len(path)] == path for known in unread if known)
 
 
 def _located(document: Document, problem: Problem) -> Problem:
@@ -135,6 +151,8 @@ def _complaint(data: Any, detail: ErrorDetails, model: type[BaseModel]) -> Probl
         hint = _reason(detail)[1]
         return Problem(_data_path(data, loc[:-1]), message, hint, code="unknown-key")
     path = _data_path(data, loc)
+    if kind == "union_tag_invalid":
+        path = (*path, detail["ctx"]["discriminator"].strip("'"))
     if kind == "extra_forbidden":
         hint = did_you_mean(str(loc[-1]), _known_keys(model, loc))
         return Problem(path, f"unknown key {str(loc[-1])!r}", hint, code="unknown-key")
@@ -162,7 +180,9 @@ def _reason(detail: ErrorDetails) -> tuple[str, str]:
         message = f"{_seen(seen)} is not one of the values known here"
         return message, did_you_mean(str(seen), choices)
     if kind == "string_pattern_mismatch":
-        return f"{_seen(seen)} is not a valid name", f"it must match {context['pattern']}"
+        if context["pattern"] == NAME_PATTERN:
+            return f"{_seen(seen)} is not a valid name", "use a-z, 0-9, '.', '_' and '-'"
+        return f"{_seen(seen)} has not the right form", f"it must match {context['pattern']}"
     if kind in _BOUNDS:
         bound, words = _BOUNDS[kind]
         return f"must be {words} {context[bound]}, found {_seen(seen)}", ""
@@ -218,10 +238,11 @@ def _step_schema(root: dict[str, Any], here: dict[str, Any], part: str | int) ->
     mapping = here.get("discriminator", {}).get("mapping", {})
     if part in mapping:
         return {"$ref": mapping[part]}
-    for choice in here.get("anyOf", []):
-        target = _deref(root, choice)
-        if part in target.get("properties", {}) or target.get("title") == part:
-            return target if target.get("title") == part else dict(target["properties"][part])
+    for choice in (_deref(root, c) for c in [*here.get("anyOf", []), *here.get("oneOf", [])]):
+        if "properties" in choice:  # `part` is the tag of a union of text and one mapping
+            return dict(choice["properties"].get(part, choice))
+    for values in here.get("patternProperties", {}).values():
+        return dict(values)
     extra = here.get("additionalProperties", {})
     return dict(extra) if isinstance(extra, dict) else {}
 

@@ -6,6 +6,8 @@ from itertools import pairwise
 from adapters.problem import Path, Problem
 from adapters.profile import Drafted, Ngram, Profile, Tier
 
+SCHEDULE: Path = ("speculation", "schedule")
+
 
 def profile_problems(profile: Profile) -> list[Problem]:
     """Mistakes between the fields of one profile, which no single field can see."""
@@ -14,7 +16,8 @@ def profile_problems(profile: Profile) -> list[Problem]:
     if isinstance(spec, Ngram) and spec.lookup.min > spec.lookup.max:
         message = f"min ({spec.lookup.min}) is above max ({spec.lookup.max})"
         path: Path = ("speculation", "lookup", "min")
-        problems.append(Problem(path, message, "write min <= max", code="lookup-order"))
+        hint, rests_on = "write min <= max", (("speculation", "lookup"),)
+        problems.append(Problem(path, message, hint, code="lookup-order", rests_on=rests_on))
     if isinstance(spec, Drafted) and spec.schedule:
         problems += schedule_problems(spec.schedule, spec.gamma)
     return problems
@@ -22,41 +25,44 @@ def profile_problems(profile: Profile) -> list[Problem]:
 
 def schedule_problems(tiers: Sequence[Tier], gamma: int) -> list[Problem]:
     """First range at 1, no gap or overlap, only the last one open, no gamma above the profile's."""
-    root: Path = ("speculation", "schedule")
+    root = SCHEDULE
     problems: list[Problem] = []
     if tiers[0].batch.first != 1:
         message = f"the first range starts at {tiers[0].batch.first}"
-        problems.append(
-            Problem((*root, 0, "batch"), message, "start it at 1", code="schedule-start")
-        )
+        problems.append(_batch_problem(0, message, "start it at 1", "schedule-start"))
     for index, (before, tier) in enumerate(pairwise(tiers), start=1):
-        problems += _join_problems((*root, index, "batch"), before, tier)
+        problems += _join_problems(index, before, tier)
     if tiers[-1].batch.last is not None:
         last = tiers[-1].batch
         hint = f"write {last.first}+"
         message = f"the last range ends at {last.last}: larger batches have no gamma"
-        path: Path = (*root, len(tiers) - 1, "batch")
-        problems.append(Problem(path, message, hint, code="schedule-end"))
+        problems.append(_batch_problem(len(tiers) - 1, message, hint, "schedule-end"))
     for index, tier in enumerate(tiers):
         if tier.gamma > gamma:
             message = f"{tier.gamma} is above the profile's gamma, {gamma}"
-            path = (*root, index, "gamma")
+            path: Path = (*root, index, "gamma")
             hint = f"write at most {gamma}, or raise speculation.gamma"
             problems.append(Problem(path, message, hint, code="schedule-gamma"))
     return problems
 
 
-def _join_problems(path: Path, before: Tier, tier: Tier) -> list[Problem]:
+def _batch_problem(index: int, message: str, hint: str, code: str) -> Problem:
+    """A complaint on a range beside others: true only when no range is missing."""
+    return Problem((*SCHEDULE, index, "batch"), message, hint, code=code, rests_on=(SCHEDULE,))
+
+
+def _join_problems(index: int, before: Tier, tier: Tier) -> list[Problem]:
     last, first = before.batch.last, tier.batch.first
     if last is None:
-        message, hint = f"{tier.batch} stands after the open range {before.batch}", "move it up"
-        return [Problem(path, message, hint, code="schedule-order")]
+        message = f"{tier.batch} stands after the open range {before.batch}"
+        return [_batch_problem(index, message, "move it up", "schedule-order")]
+    hint = f"start it at {last + 1}"
     if first <= last:
         message = f"{tier.batch} overlaps {before.batch}"
-        return [Problem(path, message, f"start it at {last + 1}", code="schedule-overlap")]
+        return [_batch_problem(index, message, hint, "schedule-overlap")]
     if first > last + 1:
         message = f"batch sizes {last + 1} to {first - 1} have no gamma"
-        return [Problem(path, message, f"start it at {last + 1}", code="schedule-gap")]
+        return [_batch_problem(index, message, hint, "schedule-gap")]
     return []
 
 

@@ -16,7 +16,7 @@ from adapters.dialect import Dialect, choose_dialect, version_problems
 from adapters.draft import draft_of, draft_problems
 from adapters.flag import FlagTable, load_flags
 from adapters.launch import Launch, WorkerSpec
-from adapters.option import merge, normal, option_problems, spell
+from adapters.option import Options, merge, option_problems, spell, whole
 from adapters.problem import Path, Problem, did_you_mean
 from adapters.profile import Drafted, Mtp, Ngram, Profile, Suffix, WithDraft
 
@@ -92,13 +92,12 @@ def check(profile: Profile, worker: WorkerSpec) -> list[Problem]:
     problems = option_problems(native, table, _OURS, ("engine", "vllm"))
     problems += _extra_problems(profile, extra, table)
     problems += draft_problems(profile, worker)
-    spec = profile.speculation
+    spec, options = profile.speculation, merge(table, native, worker.args)
     if isinstance(spec, Drafted):
-        options = merge(worker.args, native)
         problems += _schedule_problems(spec, profile.speculation.method, options)
         problems += _option_conflicts(profile, options)
     if isinstance(spec, WithDraft) and spec.tensor_parallel:
-        problems += _tensor_parallel_problems(spec, profile.speculation.method, worker)
+        problems += _tensor_parallel_problems(spec, profile.speculation.method, options)
     return problems
 
 
@@ -110,14 +109,15 @@ def check_arguments(arguments: Mapping[str, JsonValue], version: str) -> list[Pr
 def render(profile: Profile, worker: WorkerSpec) -> Launch:
     native = dict(profile.engine.get("vllm", {}))
     extra = native.pop("speculative_config", {})
-    options = merge(native, worker.args)
+    table = _table(worker.engine_version)
+    options = merge(table, native, worker.args)
     model = worker.model
     arguments = ["--served-model-name", model.name]
     if model.revision:
         arguments += ["--revision", model.revision]
     if model.context:
         arguments += ["--max-model-len", str(model.context)]
-    arguments += spell(options, _table(worker.engine_version))
+    arguments += spell(options, table)
     config = speculative_config(profile, worker, options)
     if config is not None:
         config |= extra if isinstance(extra, dict) else {}
@@ -134,7 +134,7 @@ def render(profile: Profile, worker: WorkerSpec) -> Launch:
 
 
 def speculative_config(
-    profile: Profile, worker: WorkerSpec, options: Mapping[str, JsonValue]
+    profile: Profile, worker: WorkerSpec, options: Options
 ) -> dict[str, Any] | None:
     """The value of --speculative-config, every number written out; None for plain."""
     spec = profile.speculation
@@ -161,10 +161,9 @@ def speculative_config(
     return config
 
 
-def _ranges(spec: Drafted, options: Mapping[str, JsonValue]) -> list[list[int]]:
+def _ranges(spec: Drafted, options: Options) -> list[list[int]]:
     """[first, last, K] with an end for the open range: the table is built up to max-num-seqs."""
-    most = options.get("max-num-seqs")
-    end = most if isinstance(most, int) else _MOST_SEQUENCES
+    end = whole(options, "max-num-seqs", _MOST_SEQUENCES)
     tiers = spec.schedule or ()
     return [
         [t.batch.first, t.batch.last or max(end, t.batch.first), min(t.gamma, spec.gamma)]
@@ -201,7 +200,7 @@ def _extra_problems(profile: Profile, extra: JsonValue, table: FlagTable) -> lis
             problems.append(
                 Problem((*root, key), message, did_you_mean(name, known), code="unknown-option")
             )
-        elif value in _LOSSY_RULES or name.startswith(_LOSSY_PREFIXES):
+        elif (isinstance(value, str) and value in _LOSSY_RULES) or name.startswith(_LOSSY_PREFIXES):
             problems.append(_lossy((*root, key), f"{key}: {value}", profile.lossless))
     return problems
 
@@ -230,9 +229,7 @@ def _lossy(path: Path, what: str, is_lossless: bool) -> Problem:
     return Problem(path, message, "the gate will fail it", severity="warning", code="lossy")
 
 
-def _schedule_problems(
-    spec: Drafted, method: str, options: Mapping[str, JsonValue]
-) -> list[Problem]:
+def _schedule_problems(spec: Drafted, method: str, options: Options) -> list[Problem]:
     path: Path = ("speculation", "schedule")
     if not spec.schedule:
         return []
@@ -240,15 +237,15 @@ def _schedule_problems(
         message = f"vLLM cannot change gamma while serving with method {method}"
         hint = f"leave the schedule out, or use one of: {', '.join(sorted(_SCHEDULED))}"
         return [Problem(path, message, hint, severity="lost", code="schedule-method")]
-    ranks = options.get("data-parallel-size", 1)
-    if isinstance(ranks, int) and ranks > 1:
+    ranks = whole(options, "data-parallel-size", 1)
+    if ranks > 1:
         message = f"vLLM ignores a schedule with data-parallel-size {ranks}"
         hint = "run one worker a rank and let the router balance them"
         return [Problem(path, message, hint, severity="lost", code="schedule-data-parallel")]
     return []
 
 
-def _option_conflicts(profile: Profile, options: Mapping[str, JsonValue]) -> list[Problem]:
+def _option_conflicts(profile: Profile, options: Options) -> list[Problem]:
     method = profile.speculation.method
     if options.get("async-scheduling") is True and method not in _ASYNC:
         message = f"vLLM refuses async scheduling with method {method}"
@@ -257,11 +254,11 @@ def _option_conflicts(profile: Profile, options: Mapping[str, JsonValue]) -> lis
     return []
 
 
-def _tensor_parallel_problems(spec: WithDraft, method: str, worker: WorkerSpec) -> list[Problem]:
-    ranks = {normal(k): v for k, v in worker.args.items()}.get("tensor-parallel-size", 1)
+def _tensor_parallel_problems(spec: WithDraft, method: str, options: Options) -> list[Problem]:
+    ranks = whole(options, "tensor-parallel-size", 1)
     allowed = {ranks} if method == "draft_model" else {1, ranks}
     if spec.tensor_parallel in allowed or isinstance(spec, Mtp):
         return []
     message = f"{spec.tensor_parallel} does not go with the target's tensor-parallel-size {ranks}"
-    hint = f"write {' or '.join(str(n) for n in sorted(allowed, key=str))}"
+    hint = f"write {' or '.join(str(n) for n in sorted(allowed))}"
     return [Problem(("speculation", "tensor_parallel"), message, hint, code="draft-tp")]

@@ -13,6 +13,7 @@ from adapters.exchange import (
     Generation,
     Identity,
     Proof,
+    conversation,
     field,
 )
 from adapters.metric import read_metrics
@@ -35,6 +36,7 @@ _GREEDY: Mapping[str, Any] = {
 }
 
 
+@conversation
 def identify() -> Conversation[Identity]:
     version = yield Call("/version")
     models = yield Call("/v1/models")
@@ -44,6 +46,7 @@ def identify() -> Conversation[Identity]:
     return Identity(str(field(version.json(), "version")), names, root)
 
 
+@conversation
 def complete(model: str) -> Conversation[str]:
     """Returns vLLM's system_fingerprint: its version and a digest of its whole configuration."""
     body = {"model": model, "prompt": [_PROOF_TOKEN], "max_tokens": 2, **_GREEDY}
@@ -53,6 +56,7 @@ def complete(model: str) -> Conversation[str]:
     return str(reply.json().get("system_fingerprint") or "")
 
 
+@conversation
 def prove(model: str, profile: Profile) -> Conversation[Proof]:
     """One allowed token makes the answer repeat itself, so that even lookup methods must draft."""
     before = yield Call("/metrics")
@@ -82,6 +86,7 @@ def _rise(
     return None if last is None else int(last - (start[name] or 0))
 
 
+@conversation
 def generate(model: str, request: Mapping[str, JsonValue]) -> Conversation[Generation]:
     is_chat = "messages" in request
     path = "/v1/chat/completions" if is_chat else "/v1/completions"
@@ -96,6 +101,7 @@ def generate(model: str, request: Mapping[str, JsonValue]) -> Conversation[Gener
     return Generation(tuple(prompt_ids), tuple(ids), text or "", str(choice.get("finish_reason")))
 
 
+@conversation
 def candidates(model: str, ids: tuple[int, ...]) -> Conversation[tuple[Candidate, ...]]:
     body = {
         "model": model,

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 from adapters import ADAPTERS
 from adapters.contract import Adapter
 from adapters.launch import Launch, Model, WorkerSpec
-from adapters.option import merge
 from adapters.problem import Problem, degrade, did_you_mean
 from adapters.profile import Profile
 from adapters.reading import Reading, read_profile, with_problems
@@ -114,8 +113,16 @@ def _find_profile(fleet: Fleet, base: Path, name: str) -> Reading[Profile] | Non
     own = base / fleet.profiles / f"{name}.yaml"
     for path in (own, shipped("profiles") / f"{name}.yaml"):
         if path.is_file():
-            return read_profile(path, _short(path))
+            return _named(read_profile(path, _short(path)), name)
     return None
+
+
+def _named(reading: Reading[Profile], name: str) -> Reading[Profile]:
+    """Certificates, headers and metrics use the name in the file: it must be the file's own."""
+    if reading.value is None or reading.value.profile == name:
+        return reading
+    message = f"{reading.value.profile!r} stands in the file of the profile {name!r}"
+    return with_problems(reading, [Problem(("profile",), message, f"write profile: {name}")])
 
 
 def _short(path: Path) -> str:
@@ -199,7 +206,7 @@ def _member(
         port=port,
         host=host,
         gpus=entry.gpus,
-        args=merge(engine.entry.args, entry.args),
+        args={**engine.entry.args, **entry.args},
         env=engine.entry.env,
     )
     return Member(

@@ -1,17 +1,17 @@
 """Fleet: one YAML file that says which models, engines and workers there are and who gets what."""
 
 import re
-from typing import Annotated, Literal, TypeAlias
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag, WithJsonSchema
 
 from adapters.profile import EngineName, Model, Name
 
 Port: TypeAlias = Annotated[int, Field(ge=1, le=65535)]
 
 _COMPARISON = re.compile(r"(>=|<=|>|<|==)\s*(-?[0-9]+(?:\.[0-9]+)?)")
-_SECRET = re.compile(r"(?i)(key|token|secret|passw|credential)")
+_SECRET = re.compile(r"(?i)(^|_)(key|token|secret|password|passwd|credentials?)($|_)")
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})", re.ASCII)
 
 
 def _compiles(pattern: str) -> str:
@@ -23,10 +23,13 @@ def _compiles(pattern: str) -> str:
 
 
 def _is_url(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme != "http" or not parts.hostname or parts.path.strip("/") or parts.query:
-        raise ValueError("an engine's address is written http://host:port, without a path")
-    return url.rstrip("/")
+    scheme, _, rest = url.rstrip("/").partition("://")
+    try:
+        if scheme == "http" and split_address(rest)[1] > 0:
+            return f"http://{rest}"
+    except ValueError:
+        pass
+    raise ValueError("an engine's address is written http://host:port, without a path")
 
 
 def _is_address(text: str) -> str:
@@ -43,14 +46,29 @@ def _no_secret(env: dict[str, str]) -> dict[str, str]:
 
 def split_address(text: str) -> tuple[str, int]:
     """`127.0.0.1:8400` or `[::1]:8400` as host and port. Raises ValueError."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 0 <= int(port) <= 65535:
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match[2]) > 65535:
         raise ValueError("an address is written host:port, as in 127.0.0.1:8400")
-    return host.strip("[]"), int(port)
+    return match[1].strip("[]"), int(match[2])
+
+
+def _is_comparison(text: str) -> str:
+    if not _COMPARISON.fullmatch(text):
+        raise ValueError('a comparison is written ">=0.3"; <=, >, < and == are the others')
+    return text
+
+
+def _shape(value: Any) -> str:
+    """Which branch of a union of text and a mapping a value is meant for."""
+    return "text" if isinstance(value, str) else "mapping"
 
 
 Pattern: TypeAlias = Annotated[str, AfterValidator(_compiles)]
-Comparison: TypeAlias = Annotated[str, Field(pattern=f"^{_COMPARISON.pattern}$")]
+Comparison: TypeAlias = Annotated[
+    str,
+    AfterValidator(_is_comparison),
+    WithJsonSchema({"type": "string", "pattern": f"^{_COMPARISON.pattern}$"}),
+]
 Address: TypeAlias = Annotated[str, AfterValidator(_is_address)]
 Url: TypeAlias = Annotated[str, AfterValidator(_is_url)]
 Environment: TypeAlias = Annotated[dict[str, str], AfterValidator(_no_secret)]
@@ -71,7 +89,9 @@ class Package(Model):
 class ModelEntry(Model):
     """A model by its short name: the name clients send as `model`."""
 
-    target: str | Package = Field(description="A path, a hub id, or a package.")
+    target: Annotated[
+        Annotated[str, Tag("text")] | Annotated[Package, Tag("mapping")], Discriminator(_shape)
+    ] = Field(description="A path, a hub id, or a package.")
     revision: str | None = Field(default=None, description="Hub revision of the target.")
     context: int | None = Field(default=None, ge=16, description="Served context, in tokens.")
     drafts: dict[Name, str] = Field(
@@ -149,6 +169,11 @@ class Hop(Model):
     until: Until | None = None
 
 
+Step: TypeAlias = Annotated[
+    Annotated[Name, Tag("text")] | Annotated[Hop, Tag("mapping")], Discriminator(_shape)
+]
+
+
 class GatePolicy(Model):
     """What must be shown before a speculating worker gets requests."""
 
@@ -175,7 +200,7 @@ class Fleet(Model):
     engines: dict[EngineName, EngineEntry] = Field(default_factory=dict)
     workers: tuple[WorkerEntry, ...] = Field(min_length=1)
     types: tuple[TypeRule, ...] = ()
-    routes: dict[Name, tuple[Name | Hop, ...]] = Field(default_factory=dict)
+    routes: dict[Name, tuple[Step, ...]] = Field(default_factory=dict)
     profiles: str = Field(
         default="profiles", description="Folder of profiles, beside the fleet file."
     )

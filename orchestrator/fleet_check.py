@@ -5,7 +5,7 @@ from pathlib import Path as FilePath
 
 from adapters import ADAPTERS
 from adapters.document import read_document
-from adapters.problem import Problem, did_you_mean
+from adapters.problem import Path, Problem, did_you_mean
 from adapters.reading import Reading, read_model, with_problems
 from orchestrator.fleet import Fleet, split_address
 
@@ -29,7 +29,7 @@ def _problems(fleet: Fleet) -> Iterator[Problem]:
 def _workers(fleet: Fleet) -> Iterator[Problem]:
     seen: dict[str, int] = {}
     for index, worker in enumerate(fleet.workers):
-        root = ("workers", index)
+        root: Path = ("workers", index)
         if worker.name in seen:
             message = f"workers[{seen[worker.name]}] is named {worker.name!r} too"
             yield Problem((*root, "name"), message, "give each worker its own name")
@@ -39,10 +39,12 @@ def _workers(fleet: Fleet) -> Iterator[Problem]:
             yield Problem((*root, "engine"), message, f"known: {', '.join(sorted(ADAPTERS))}")
         if worker.model not in fleet.models:
             hint = did_you_mean(worker.model, fleet.models)
-            yield Problem((*root, "model"), f"no model {worker.model!r} under models:", hint)
+            message = f"no model {worker.model!r} under models:"
+            yield Problem((*root, "model"), message, hint, rests_on=(("models",),))
         if worker.port is None and worker.url is None:
             hint = "port: to launch it here, or url: where it already runs"
-            yield Problem((*root, "port"), "neither port nor url is given", hint)
+            message = "neither port nor url is given"
+            yield Problem((*root, "port"), message, hint, rests_on=(root,))
         if worker.port is not None and worker.url is not None:
             hint = "port: to launch it here, or url: where it already runs"
             yield Problem((*root, "url"), "both port and url are given", hint)
@@ -69,15 +71,18 @@ def _ports(fleet: Fleet) -> Iterator[Problem]:
 def _types(fleet: Fleet) -> Iterator[Problem]:
     last = len(fleet.types) - 1
     for index, rule in enumerate(fleet.types):
-        is_open = rule.when is None or not rule.when.model_fields_set
+        path: Path = ("types", index)
+        is_open = rule.when is None or not rule.when.model_dump(exclude_none=True)
         if is_open and index < last:
             message = f"{rule.type!r} matches everything, so that the rules after it never do"
-            yield Problem(("types", index), message, "move it to the end", code="type-order")
+            rests_on = (path, (*path, "when"))
+            hint = "move it to the end"
+            yield Problem(path, message, hint, code="type-order", rests_on=rests_on)
         if not is_open and index == last:
             message = "no rule matches everything; other requests get the type 'default'"
-            hint = "end with a rule without when:"
-            path = ("types", index)
-            yield Problem(path, message, hint, severity="warning", code="type-open-end")
+            hint, whole = "end with a rule without when:", (("types",),)
+            code = "type-open-end"
+            yield Problem(path, message, hint, severity="warning", code=code, rests_on=whole)
 
 
 def _routes(fleet: Fleet) -> Iterator[Problem]:
@@ -86,28 +91,36 @@ def _routes(fleet: Fleet) -> Iterator[Problem]:
     for name in fleet.routes:
         if name not in types:
             hint = did_you_mean(name, types)
-            yield Problem(("routes", name), f"no type {name!r} under types:", hint)
+            message = f"no type {name!r} under types:"
+            yield Problem(("routes", name), message, hint, rests_on=(("types",),))
         for index, hop in enumerate(fleet.hops(name)):
             if hop.profile not in served:
                 message = f"no worker has the profile {hop.profile!r}"
                 hint = did_you_mean(hop.profile, served)
-                yield Problem(("routes", name, index), message, hint, code="route-unserved")
+                path: Path = ("routes", name, index)
+                rests_on: tuple[Path, ...] = (("workers",),)
+                yield Problem(path, message, hint, code="route-unserved", rests_on=rests_on)
     for index, rule in enumerate(fleet.types):
         if rule.type not in fleet.routes:
             message = f"type {rule.type!r} has no route: it is served plain"
             hint = f"write routes.{rule.type}"
-            path = ("types", index, "type")
-            yield Problem(path, message, hint, severity="warning", code="type-unrouted")
+            path, rests_on = ("types", index, "type"), (("routes",),)
+            code = "type-unrouted"
+            yield Problem(path, message, hint, severity="warning", code=code, rests_on=rests_on)
 
 
 def _refuges(fleet: Fleet) -> Iterator[Problem]:
     """Every model needs a plain worker: at high load, and for what speculation cannot serve."""
     for model in fleet.models:
+        path: Path = ("models", model)
+        rests_on: tuple[Path, ...] = (("workers",),)
         profiles = {w.profile for w in fleet.workers if w.model == model}
         if not profiles:
             message = f"no worker serves model {model!r}"
-            yield Problem(("models", model), message, severity="warning", code="model-unserved")
+            code = "model-unserved"
+            yield Problem(path, message, severity="warning", code=code, rests_on=rests_on)
         elif "plain" not in profiles:
             message = f"model {model!r} has no worker with the profile plain"
             hint = "without it there is no baseline for the gate and no refuge at high load"
-            yield Problem(("models", model), message, hint, severity="warning", code="no-plain")
+            code = "no-plain"
+            yield Problem(path, message, hint, severity="warning", code=code, rests_on=rests_on)

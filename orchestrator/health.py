@@ -41,7 +41,8 @@ async def ask(connections: Connections, path: str, timeout_s: float) -> int:
     async with asyncio.timeout(timeout_s):
         connection = await connections.connect(timeout_s)
         try:
-            connection.send(check, request % (path.encode(), connections.host_header))
+            head = request % (path.encode(), connections.host_header)
+            connection.send(check, head, is_last=True)
             return await check.status
         finally:
             connection.abort()

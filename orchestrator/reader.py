@@ -114,12 +114,13 @@ class RequestReader:
         self._is_deaf = not keep_alive
         self.phase = "idle"
         self.wants_continue = False
+        target = _origin_form(self._target)
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self.ready.append(
             Incoming(
                 method=parser.get_method().decode("ascii"),
-                target=self._target,
-                path=_path(self._target),
+                target=target,
+                path=target.partition(b"?")[0].decode("latin-1"),
                 headers=self._headers,
                 body=body,
                 keep_alive=keep_alive,
@@ -152,11 +153,12 @@ def _too_large() -> Refusal:
     return Refusal(431, f"the request head is larger than {HEAD_LIMIT} bytes")
 
 
-def _path(target: bytes) -> str:
-    """The path of a target in origin form or absolute form."""
-    if not target.startswith(b"/"):
-        try:
-            target = httptools.parse_url(target).path or b"/"
-        except httptools.HttpParserInvalidURLError:
-            return target.decode("latin-1")
-    return target.partition(b"?")[0].decode("latin-1")
+def _origin_form(target: bytes) -> bytes:
+    """A target as path and query, also where it came with a scheme and a host."""
+    if target.startswith(b"/"):
+        return target
+    try:
+        url = httptools.parse_url(target)
+    except httptools.HttpParserInvalidURLError:
+        return target  # CONNECT and OPTIONS have targets of their own; nothing is served there
+    return (url.path or b"/") + (b"?" + url.query if url.query else b"")

@@ -175,6 +175,8 @@ class Relay(Receiver):
 
     def failed(self, failure: Failure) -> None:
         self._connection = None
+        if self._is_over:
+            return
         self._note(failure)
         if self._head is not None:
             self._end(self._head.status, failure.kind)

@@ -14,6 +14,7 @@ IDLE_S = 4.0
 STALE_S = 1.0
 
 _HEAD_LIMIT = 64 * 1024
+_SMALL = 64 * 1024  # a copy is cheaper than a second write
 
 FailureKind: TypeAlias = Literal["unreachable", "stale", "died", "malformed", "timeout"]
 
@@ -59,10 +60,18 @@ class Connection(asyncio.Protocol):
         self._messages = 0
         self._is_whole = False
         self._may_keep = False
+        self._is_last = False
         self._is_paused = False
 
-    def send(self, receiver: Receiver, head: bytes, body: bytes = b"") -> None:
-        """Sends a request; the receiver hears of its answer."""
+    def send(
+        self, receiver: Receiver, head: bytes, body: bytes = b"", is_last: bool = False
+    ) -> None:
+        """Sends a request; the receiver hears of its answer.
+
+        After the last request the connection is closed; after any other it may already be somebody
+        else's when the receiver hears that the answer is whole.
+        """
+        self._is_last = is_last
         self._receiver = receiver
         self._head = None
         self._buffer = b""
@@ -70,14 +79,20 @@ class Connection(asyncio.Protocol):
         self._is_whole = False
         self._uses += 1
         self._sent_at = self._loop.time()
-        self._transport.write(head)
-        if body:
+        if len(body) < _SMALL:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
             self._transport.write(body)
 
     def abort(self) -> None:
         """Drops the connection, so that the engine sees its client go; nobody is told."""
         self._receiver = None
         self._transport.abort()
+
+    @property
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
 
     def pause(self) -> None:
         if not self._is_paused and not self._transport.is_closing():
@@ -155,7 +170,7 @@ class Connection(asyncio.Protocol):
         is_sent = self._transport.get_write_buffer_size() == 0
         receiver = self._hand_over()
         self.resume()
-        if is_sent and self._may_keep:
+        if is_sent and self._may_keep and not self._is_last:
             self._pool.give(self)
         else:
             self._transport.close()
@@ -197,7 +212,7 @@ class Connections:
         if not self._idle:
             return None
         connection, _ = self._idle.popitem()
-        if self.loop.time() - connection.idle_since < IDLE_S:
+        if self.loop.time() - connection.idle_since < IDLE_S and not connection.is_closing:
             return connection
         connection.abort()
         self.close_idle()  # the others are older
@@ -209,6 +224,8 @@ class Connections:
             _, connection = await self.loop.create_connection(
                 lambda: Connection(self), self._host, self._port
             )
+        if connection.is_closing:
+            raise ConnectionResetError("the connection was closed at once")
         return connection
 
     def give(self, connection: Connection) -> None:

@@ -105,9 +105,8 @@ class TestFleet:
 
 
 @contextmanager
-def fleet_of(folder: Path, yaml: str, env: Mapping[str, str] | None = None) -> Iterator[TestFleet]:
-    """A fleet that must leave no process behind once `down` was called."""
-    fleet = TestFleet(folder, yaml, env)
+def fleet_of(fleet: TestFleet) -> Iterator[TestFleet]:
+    """The fleet, which must leave no process behind once `down` was called."""
     try:
         yield fleet
     finally:

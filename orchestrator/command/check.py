@@ -8,9 +8,10 @@ import click
 
 from adapters.document import read_document
 from adapters.problem import Problem, sort_problems
-from adapters.reading import read_profile
+from adapters.reading import check_profile
 from orchestrator.deployment import read_deployment
 from orchestrator.errors import InputError
+from orchestrator.fleet_file import is_fleet
 
 
 @click.command()
@@ -40,17 +41,10 @@ def command(paths: tuple[Path, ...], as_json: bool) -> int:
 
 def check_file(file: Path) -> list[Problem]:
     """The problems of one file, whichever of the two kinds it is."""
-    if _is_fleet(file):
+    document = read_document(file, str(file))
+    if is_fleet(document):
         return list(read_deployment(file, str(file)).problems)
-    return read_profile(file, str(file)).problems
-
-
-def _is_fleet(file: Path) -> bool:
-    """By its keys; a file that says neither `fleet` nor `profile` by what else stands in it."""
-    data = read_document(file).data
-    if not isinstance(data, dict) or "profile" in data:
-        return False
-    return "fleet" in data or bool({"workers", "routes", "models"} & set(data))
+    return check_profile(document).problems
 
 
 def _default_paths() -> tuple[Path, ...]:

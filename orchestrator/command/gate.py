@@ -84,11 +84,7 @@ def _prompts(deployment: Deployment, named: str) -> Path:
 def _choose(
     deployment: Deployment, baseline: str | None, candidate: tuple[str, ...]
 ) -> tuple[Member, list[Member]]:
-    candidates = [deployment.member(name) for name in candidate]
-    if not candidates:
-        speculating = [m for m in deployment.members if m.profile.is_speculating]
-        candidates = list({(m.entry.profile, m.entry.model): m for m in speculating[::-1]}.values())
-        candidates.reverse()
+    candidates = [deployment.member(name) for name in candidate] or _routed(deployment)
     if not candidates:
         raise InputError(f"{deployment.file}: no worker speculates; there is nothing to prove")
     if baseline:
@@ -98,6 +94,21 @@ def _choose(
         if member.entry.model == model and not member.profile.is_speculating:
             return member, candidates
     raise InputError(f"model {model!r} has no plain worker to compare with")
+
+
+def _routed(deployment: Deployment) -> list[Member]:
+    """One speculating worker of each profile and model that a route names, or of all without routes.
+
+    A profile that no route names gets no requests; controls of measurements are such.
+    """
+    fleet = deployment.require()
+    named = {hop.profile for route in fleet.routes for hop in fleet.hops(route)}
+    chosen: dict[tuple[str, str], Member] = {}
+    for member in deployment.members:
+        is_named = not named or member.profile.profile in named
+        if member.profile.is_speculating and is_named:
+            chosen.setdefault((member.entry.profile, member.entry.model), member)
+    return list(chosen.values())
 
 
 def _conclude(trials: list[Trial], prompts: list[Prompt], as_json: bool) -> int:

@@ -7,12 +7,13 @@ from typing import Any
 import click
 
 from adapters import ADAPTERS
+from adapters.document import read_document
 from adapters.launch import Launch, Model, WorkerSpec
 from adapters.problem import Problem, did_you_mean
 from adapters.reading import read_profile, with_problems
-from orchestrator.command.check import _is_fleet
 from orchestrator.deployment import Member, read_deployment
 from orchestrator.errors import InputError
+from orchestrator.fleet_file import is_fleet
 from orchestrator.shipped import shipped
 
 
@@ -34,7 +35,7 @@ from orchestrator.shipped import shipped
 )
 def command(source: Path, engine: str | None, form: str, **options: Any) -> int:
     """Print what an engine is started with for SOURCE: a fleet, or a profile (file or name)."""
-    if source.is_file() and _is_fleet(source):
+    if source.is_file() and is_fleet(read_document(source)):
         return _render_fleet(source, form)
     return _render_profile(_profile_file(source), engine, form, options)
 

@@ -486,6 +486,17 @@ def test_a_worker_comes_back_when_its_health_does() -> None:
     run(scenario)
 
 
+def test_health_checks_take_no_connection_from_a_request() -> None:
+    async def scenario() -> None:
+        timeouts = replace(QUICK, health_every_s=0.001)
+        async with one_plain(timeouts=timeouts) as (_, router), wire(router.port) as client:
+            for _ in range(300):
+                client.post(CHAT, ask())
+                assert (await client.reply()).status == 200
+
+    run(scenario)
+
+
 # Choosing.
 
 

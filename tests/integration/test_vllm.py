@@ -1,0 +1,178 @@
+"""Real vLLM on the CPU: every profile kind launched by `up`, proved by the gate, routed; and the
+gate's own proof: a wrong verify step and a wrong model in the same engine are caught."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.harness import ROOT, TestFleet, fleet_of, free_port, until
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
+
+METHODS = ("ngram", "draft_model", "eagle3")
+PROMPTS = (
+    "The river runs past the mill and the mill runs",
+    "one two three four one two three four one two",
+    "def add(a, b):\n    return a + b\n\ndef sub(a, b):\n    return",
+    "The name of the town is",
+    "red green blue red green blue red",
+    "A list of words: apple, pear, plum, apple,",
+)
+
+
+def fleet_yaml(python: Path, models: Path, workers: list[str]) -> str:
+    lines = "\n".join(
+        f"  - {{model: tiny, engine: vllm, {w}, port: {free_port()}}}" for w in workers
+    )
+    return f"""
+fleet: vllm-test
+models:
+  tiny:
+    target: {models / "target"}
+    context: 512
+    drafts: {{draft_model: {models / "draft"}, eagle3: {models / "eagle3"}}}
+engines:
+  vllm:
+    command: {python}
+    args: {{dtype: float32, enforce-eager: true, max-num-seqs: 4, kv-cache-memory-bytes: 64M}}
+    env:
+      VLLM_ENABLE_V1_MULTIPROCESSING: "0"
+      VLLM_CPU_OMP_THREADS_BIND: nobind
+      VLLM_NO_USAGE_STATS: "1"
+      OMP_NUM_THREADS: "1"
+      HF_HUB_OFFLINE: "1"
+    start_timeout_s: 300
+workers:
+{lines}
+types: [{{type: edit, when: {{last_user: town}}}}, {{type: chat}}]
+routes: {{edit: [ngram, plain], chat: [eagle3, plain]}}
+gate: {{prompts: prompts.jsonl}}
+router: {{listen: "127.0.0.1:{free_port()}", admin: "127.0.0.1:{free_port()}"}}
+"""
+
+
+def make_fleet(
+    folder: Path, python: Path, models: Path, workers: list[str], **env: str
+) -> TestFleet:
+    profiles = folder / "profiles"
+    profiles.mkdir()
+    for method in METHODS:
+        lookup = "  lookup: {min: 2, max: 4}\n" if method == "ngram" else ""
+        text = f"profile: {method}\nspeculation:\n  method: {method}\n  gamma: 4\n{lookup}"
+        (profiles / f"{method}.yaml").write_text(text)
+    lines = [{"type": "chat", "prompt": text, "max_tokens": 48} for text in PROMPTS]
+    (folder / "prompts.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    return TestFleet(folder, fleet_yaml(python, models, workers), env)
+
+
+@pytest.fixture(scope="module")
+def fleet(
+    vllm_python: Path, tiny_models: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TestFleet]:
+    """plain, ngram, draft_model and eagle3, up."""
+    workers = ["name: plain-0, profile: plain"]
+    workers += [f"name: {method}-0, profile: {method}" for method in METHODS]
+    made = make_fleet(tmp_path_factory.mktemp("vllm"), vllm_python, tiny_models, workers)
+    with fleet_of(made):
+        made.up(timeout=600)
+        yield made
+
+
+def test_every_method_is_ready_and_drafts(fleet: TestFleet) -> None:
+    workers = fleet.status()["workers"]
+    assert {w["state"] for w in workers.values()} == {"ready"}
+    for method in METHODS:
+        assert workers[f"{method}-0"]["drafted"] > 0
+        assert workers[f"{method}-0"]["version"].startswith("0.32")
+    prints = {w["fingerprint"] for w in workers.values()}
+    assert len(prints) == len(workers), "each configuration has its own fingerprint"
+
+
+def test_gate_passes_every_method(fleet: TestFleet) -> None:
+    done = fleet.run("gate", str(fleet.file), "--json", timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    trials = {trial["candidate"]: trial for trial in json.loads(done.stdout)}
+    assert set(trials) == {"ngram-0", "eagle3-0"}, "what a route names is gated by default"
+    named = fleet.run("gate", str(fleet.file), "--candidate", "draft_model-0", timeout=600)
+    assert named.returncode == 0, named.stdout + named.stderr
+    certificate = json.loads(Path(trials["ngram-0"]["certificate"]).read_text())
+    assert certificate["verdict"] == "pass"
+    assert all(arm["drafted"] > 0 for arm in certificate["arms"] if arm["name"] in ("S1", "S2"))
+
+
+def test_request_streams_through_the_router(fleet: TestFleet) -> None:
+    assert fleet.run("gate", str(fleet.file), timeout=600).returncode == 0
+    server = fleet.start("serve", str(fleet.file))
+    listen = fleet.file.read_text().split('listen: "')[1].split('"')[0]
+    try:
+        until(lambda: _is_up(f"http://{listen}/health"), "the router is up")
+        body = {"model": "tiny", "prompt": PROMPTS[3], "max_tokens": 24, "stream": True}
+        url = f"http://{listen}/v1/completions"
+        with httpx.stream("POST", url, json=body, timeout=60) as answer:
+            events = [line for line in answer.iter_lines() if line.startswith("data: ")]
+        assert answer.status_code == 200
+        assert answer.headers["x-draftgate-type"] == "edit"
+        assert answer.headers["x-draftgate-profile"] == "ngram"
+        assert answer.headers["x-draftgate-worker"] == "ngram-0"
+        assert len(events) > 2
+        assert events[-1] == "data: [DONE]"
+        biased = httpx.post(url, json=body | {"stream": False, "min_p": 0.1, "temperature": 1})
+        assert biased.status_code == 200
+        assert biased.headers["x-draftgate-worker"] == "plain-0", "min_p is refused while drafting"
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _is_up(url: str) -> bool:
+    try:
+        return httpx.get(url).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [
+        ("verify", ""),
+        (
+            "rope",
+            ", args: {hf-overrides: {rope_parameters: {rope_type: default, rope_theta: 5000.0}}}",
+        ),
+    ],
+)
+def test_gate_fails_a_wrong_engine(
+    name: str, extra: str, vllm_python: Path, tiny_models: Path, tmp_path: Path
+) -> None:
+    """`verify`: a plugin accepts the first draft unseen. `rope`: other weights, in effect."""
+    workers = ["name: plain-0, profile: plain", f"name: edit-0, profile: ngram{extra}"]
+    env = {"PYTHONPATH": str(ROOT / "tests/vllm_fault"), "DRAFTGATE_TEST_FAULT": "accept_first"}
+    wrong = make_fleet(tmp_path, vllm_python, tiny_models, workers)
+    wrong.env |= env if name == "verify" else {}
+    with fleet_of(wrong):
+        wrong.up(timeout=600)
+        done = wrong.run("gate", str(wrong.file), "--candidate", "edit-0", timeout=600)
+        assert done.returncode == 3, done.stdout + done.stderr
+        assert "edit-0: FAIL" in done.stdout
+        assert "top-2 gap" in done.stdout
+        certificate = next((tmp_path / "certificates").glob("*.json"))
+        assert json.loads(certificate.read_text())["verdict"] == "fail"
+
+
+def test_synthetic_acceptance_is_refused(
+    vllm_python: Path, tiny_models: Path, tmp_path: Path
+) -> None:
+    workers = ["name: plain-0, profile: plain", "name: edit-0, profile: ngram"]
+    fleet = make_fleet(tmp_path, vllm_python, tiny_models, workers)
+    profile = tmp_path / "profiles" / "ngram.yaml"
+    native = "engine: {vllm: {speculative_config: {rejection_sample_method: synthetic}}}\n"
+    profile.write_text(profile.read_text() + native)
+    done = fleet.run("check", str(fleet.file))
+    assert done.returncode == 2
+    path = "engine.vllm.speculative_config.rejection_sample_method"
+    assert f"ngram.yaml:6:51: {path}: rejection_sample_method: synthetic is lossy" in done.stdout
+    assert fleet.run("up", str(fleet.file)).returncode == 2
+    assert not fleet.processes()

@@ -1,0 +1,139 @@
+"""Prompt files: every bad line is listed, and what is asked has a digest."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.errors import InputError
+from orchestrator.gate.prompt import DEFAULT_MAX_TOKENS, Prompt, prompts_digest, read_prompts
+
+CHAT = [{"role": "user", "content": "hi"}]
+
+
+def write(folder: Path, *lines: Any, name: str = "p.jsonl") -> Path:
+    file = folder / name
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    file.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return file
+
+
+def complaints(file: Path) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        read_prompts(file)
+    return [str(p).removeprefix(f"{file}:") for p in caught.value.problems]
+
+
+def test_lines_become_prompts(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        {"id": "a", "type": "chat", "prompt": "x", "max_tokens": 4, "temperature": 0, "stop": "."},
+        "",
+        {"messages": CHAT},
+    )
+    assert read_prompts(file) == [
+        Prompt("a", "chat", {"prompt": "x", "max_tokens": 4, "stop": "."}),
+        Prompt("p:3", "default", {"messages": CHAT, "max_tokens": DEFAULT_MAX_TOKENS}),
+    ]
+
+
+def test_a_folder_is_all_its_files_in_order(tmp_path: Path) -> None:
+    write(tmp_path, {"prompt": "2"}, name="b.jsonl")
+    write(tmp_path, {"prompt": "1"}, name="a.jsonl")
+    write(tmp_path, {"prompt": "3"}, name="c.json")
+    assert [p.request["prompt"] for p in read_prompts(tmp_path)] == ["1", "2"]
+
+
+def test_so_many_of_each_type(tmp_path: Path) -> None:
+    rows = [{"prompt": str(n), "type": "even" if n % 2 == 0 else "odd"} for n in range(1, 7)]
+    kept = read_prompts(write(tmp_path, *rows), per_type=2)
+    assert [p.request["prompt"] for p in kept] == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not a JSON object"),
+        ({}, "prompt: neither prompt nor messages"),
+        ({"prompt": "a", "messages": CHAT}, "prompt: both prompt and messages"),
+        ({"prompt": ""}, "prompt: must be text, and not empty"),
+        ({"prompt": ["a"]}, "prompt: must be text, and not empty"),
+        ({"messages": []}, "messages: must be a list of messages"),
+        ({"messages": "hi"}, "messages: must be a list of messages"),
+        ({"messages": ["hi"]}, "messages: must be a list of messages"),
+        ({"prompt": "a", "temperature": 0.7}, "temperature: is 0.7, but greedy answers"),
+        ({"prompt": "a", "max_tokens": 0}, "max_tokens: must be a whole number from 1"),
+        ({"prompt": "a", "max_tokens": "9"}, "max_tokens: must be a whole number from 1"),
+        ({"prompt": "a", "max_tokens": True}, "max_tokens: must be a whole number from 1"),
+        ({"prompt": "a", "max_tokens": None}, "max_tokens: must be a whole number from 1"),
+        ({"prompt": "a", "stream": True}, "stream: the gate reads whole answers"),
+        ({"prompt": "a", "n": 2}, "n: the gate asks for one answer"),
+        ({"prompt": "a", "logprobs": 5}, "logprobs: the gate asks"),
+        ({"prompt": "a", "model": "m"}, "model: the gate asks the workers' model"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: Any, complaint: str) -> None:
+    (said,) = complaints(write(tmp_path, {"prompt": "good"}, line))
+    assert said.startswith(f"2:1: {complaint}")
+
+
+def test_all_bad_lines_are_listed_in_order(tmp_path: Path) -> None:
+    file = write(tmp_path, "{", {"prompt": "ok"}, {"prompt": "a", "n": 2, "stream": 1}, "5")
+    assert [said.split(":")[0] for said in complaints(file)] == ["1", "3", "3", "4"]
+
+
+def test_two_prompts_must_not_share_an_id(tmp_path: Path) -> None:
+    """Answers are kept by id: of two, only one would be compared."""
+    file = write(tmp_path, {"id": "a", "prompt": "1"}, {"id": "a", "prompt": "2"})
+    (said,) = complaints(file)
+    assert said.startswith("2:1: id")
+
+
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_a_file_without_prompts(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "p.jsonl"
+    file.write_text(text)
+    assert complaints(file) == ["1:1: no prompts here"]
+
+
+def test_a_folder_without_prompt_files(tmp_path: Path) -> None:
+    assert complaints(tmp_path) == ["1:1: no prompts here"]
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        read_prompts(tmp_path / "no.jsonl")
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
+    file = tmp_path / "p.jsonl"
+    file.write_bytes(b"\xef\xbb\xbf" + json.dumps({"prompt": "a"}).encode())
+    assert len(read_prompts(file)) == 1
+
+
+def test_separators_of_other_standards_do_not_end_a_line(tmp_path: Path) -> None:
+    file = write(tmp_path, json.dumps({"prompt": "a\u2028b\u0085c"}, ensure_ascii=False))
+    assert read_prompts(file)[0].request["prompt"] == "a\u2028b\u0085c"
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        ({"prompt": "say"}, "say"),
+        ({"messages": [*CHAT, {"role": "user", "content": "last"}]}, "last"),
+        ({"messages": [{"role": "user"}]}, ""),
+    ],
+)
+def test_the_text_people_know_a_prompt_by(request_: dict[str, Any], text: str) -> None:
+    assert Prompt("a", "t", request_).text == text
+
+
+def test_the_digest_is_over_what_is_asked_and_in_which_order() -> None:
+    one, two = Prompt("a", "t", {"prompt": "1"}), Prompt("b", "t", {"prompt": "2"})
+    digest = prompts_digest([one, two])
+    assert prompts_digest([Prompt("x", "other", {"prompt": "1"}), two]) == digest
+    assert prompts_digest([two, one]) != digest
+    assert prompts_digest([one]) != digest
+    assert prompts_digest([Prompt("a", "t", {"prompt": "1", "max_tokens": 5}), two]) != digest

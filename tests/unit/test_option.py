@@ -1,0 +1,125 @@
+"""Native engine options: what is refused, and how the rest is spelled as arguments."""
+
+import pytest
+from pydantic import JsonValue
+
+from adapters.flag import Flag, FlagTable
+from adapters.option import merge, option_problems, spell
+
+TABLE = FlagTable(
+    "engine",
+    "1.0",
+    "a test",
+    {
+        flag.name: flag
+        for flag in (
+            Flag("max-seqs", ("-ms",), "value", None, ()),
+            Flag("repack", ("-nr",), "switch", "no-repack", ()),
+            Flag("batching", ("-cb", "-nocb", "--cont-batching"), "switch", "no-batching", ()),
+            Flag("quiet", (), "switch", None, ()),
+            Flag("mode", (), "value", None, ("on", "off", "auto_fast")),
+            Flag("level", (), "value", None, ("0", "1")),
+            Flag("names", (), "values", None, ()),
+            Flag("config", ("-c",), "value", None, ()),
+            Flag("port", ("-p",), "value", None, ()),
+        )
+    },
+    {"config": ("mode", "depth")},
+)
+OURS = {"port": "it comes from the fleet"}
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "hint"),
+    [
+        ({"max-seq": 4}, "unknown-option", "did you mean 'max-seqs'?"),
+        ({"zzzz": 4}, "unknown-option", "see the engine's own --help"),
+        ({"port": 4}, "option-is-ours", "it comes from the fleet"),
+        ({"--port": 4}, "option-is-ours", "it comes from the fleet"),
+        ({"-p": 4}, "option-is-ours", "it comes from the fleet"),
+        ({"quiet": False}, "option-value", "leave it out"),
+        ({"quiet": "yes"}, "option-value", "write true or false"),
+        ({"repack": 1}, "option-value", "write true or false"),
+        ({"max-seqs": True}, "option-value", "write the value"),
+        ({"max-seqs": None}, "option-value", "write the value"),
+        ({"mode": "fast"}, "option-value", "one of: on, off, auto_fast"),
+        ({"level": 2}, "option-value", "one of: 0, 1"),
+        ({"config.moed": 2}, "unknown-option", "did you mean 'config.mode'?"),
+    ],
+)
+def test_what_is_refused(options: dict[str, JsonValue], code: str, hint: str) -> None:
+    (problem,) = option_problems(options, TABLE, OURS, ("engine", "e"))
+    assert problem.path == ("engine", "e", next(iter(options)))
+    assert (problem.code, problem.hint) == (code, hint)
+    assert problem.is_fatal
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max-seqs": 4, "max_seqs": 5},
+        {"max-seqs": 4, "-ms": 5},
+        {"repack": True, "no-repack": True},
+    ],
+)
+def test_an_option_given_twice_by_different_names(options: dict[str, JsonValue]) -> None:
+    (problem,) = option_problems(options, TABLE, OURS)
+    assert problem.code == "option-twice"
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments"),
+    [
+        ({"max-seqs": 4}, ["--max-seqs", "4"]),
+        ({"max_seqs": 4}, ["--max-seqs", "4"]),
+        ({"--max-seqs": "4"}, ["--max-seqs", "4"]),
+        ({"-ms": 0.5}, ["--max-seqs", "0.5"]),
+        ({"repack": True}, ["--repack"]),
+        ({"repack": False}, ["--no-repack"]),
+        ({"no-repack": True}, ["--no-repack"]),
+        ({"no_repack": False}, ["--repack"]),
+        ({"quiet": True}, ["--quiet"]),
+        ({"mode": "ON"}, ["--mode", "ON"]),
+        ({"mode": "auto-fast"}, ["--mode", "auto-fast"]),
+        ({"mode": "on,off"}, ["--mode", "on,off"]),
+        ({"level": 1}, ["--level", "1"]),
+        ({"names": ["a", 5]}, ["--names", "a", "5"]),
+        ({"names": "a"}, ["--names", "a"]),
+        ({"config": {"mode": "a b", "n": [1]}}, ["--config", '{"mode":"a b","n":[1]}']),
+        ({"level": 0, "max-seqs": 1}, ["--level", "0", "--max-seqs", "1"]),
+        ({}, []),
+    ],
+)
+def test_how_options_are_spelled(options: dict[str, JsonValue], arguments: list[str]) -> None:
+    assert option_problems(options, TABLE, OURS) == []
+    assert list(spell(options, TABLE)) == arguments
+
+
+@pytest.mark.parametrize(("value", "argument"), [(True, "--no-batching"), (False, "--batching")])
+def test_an_alias_that_turns_a_switch_off_is_not_turned_on(value: bool, argument: str) -> None:
+    """`-nocb` is listed among the aliases, because a flag has one `negative` only."""
+    options: dict[str, JsonValue] = {"nocb": value}
+    said = option_problems(options, TABLE, OURS)
+    assert said or list(spell(options, TABLE)) == [argument]
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments"),
+    [
+        ({"config.mode": "fast"}, ["--config.mode", "fast"]),
+        ({"config.depth": 3}, ["--config.depth", "3"]),
+        (
+            {"config.mode": "fast", "config.depth": 3},
+            ["--config.mode", "fast", "--config.depth", "3"],
+        ),
+    ],
+)
+def test_a_dotted_option_keeps_its_key(options: dict[str, JsonValue], arguments: list[str]) -> None:
+    assert option_problems(options, TABLE, OURS) == []
+    assert list(spell(options, TABLE)) == arguments
+
+
+def test_later_layers_win_whatever_the_spelling() -> None:
+    merged = merge({"max_seqs": 1, "level": 0}, {"--max-seqs": 2})
+    assert merged == {"max-seqs": 2, "level": 0}
+    assert merge() == {}

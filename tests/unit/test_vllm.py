@@ -1,0 +1,371 @@
+"""vLLM: what its goldens do not show, and conversations with replies as it really gives them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from adapters import vllm, vllm_api
+from adapters.exchange import Call, Candidate, Conversation, EngineAnswerError, Generation, Reply
+from adapters.launch import Model, WorkerSpec
+from adapters.problem import Problem
+from adapters.profile import Profile
+
+DRAFTS = {"draft_model": "/m/draft", "eagle3": "/m/head"}
+
+
+def profile(speculation: dict[str, Any], **fields: Any) -> Profile:
+    data = {"profile": "p", "speculation": speculation, **fields}
+    return Profile.model_validate_json(json.dumps(data))
+
+
+def ngram(**native: Any) -> Profile:
+    return profile({"method": "ngram", "gamma": 4}, engine={"vllm": native})
+
+
+def worker(**fields: Any) -> WorkerSpec:
+    settings: dict[str, Any] = {
+        "name": "w",
+        "engine_version": "0.32",
+        "command": ("vllm",),
+        "model": Model("small", "org/target", 4096, DRAFTS),
+        "port": 8000,
+    }
+    return WorkerSpec(**settings | fields)
+
+
+def codes(problems: Sequence[Problem]) -> list[str]:
+    return [p.code for p in problems]
+
+
+def spec_config(launched: Profile, spec: WorkerSpec | None = None) -> dict[str, Any]:
+    argv = vllm.render(launched, spec or worker()).argv
+    config: dict[str, Any] = json.loads(argv[argv.index("--speculative-config") + 1])
+    return config
+
+
+def talk(conversation: Conversation[Any], replies: Sequence[Any]) -> tuple[list[Call], Any]:
+    """Hold a conversation with scripted replies; text is sent as it is, data as JSON."""
+    calls: list[Call] = []
+    script = iter(replies)
+    call = next(conversation)
+    while True:
+        calls.append(call)
+        body = next(script)
+        text = body if isinstance(body, str) else json.dumps(body)
+        try:
+            call = conversation.send(Reply(call, 200, text))
+        except StopIteration as stop:
+            assert list(script) == []
+            return calls, stop.value
+
+
+# Launching.
+
+
+@pytest.mark.parametrize(
+    ("command", "argv"),
+    [
+        (("vllm",), ("vllm", "serve", "org/target")),
+        (("/opt/bin/vllm",), ("/opt/bin/vllm", "serve", "org/target")),
+        (
+            ("/venv/bin/python3.11",),
+            ("/venv/bin/python3.11", "-m", "vllm.entrypoints.openai.api_server", "--model"),
+        ),
+    ],
+)
+def test_a_python_runs_the_server_module(command: tuple[str, ...], argv: tuple[str, ...]) -> None:
+    assert vllm.render(ngram(), worker(command=command)).argv[: len(argv)] == argv
+
+
+def test_revision_and_context_are_written_where_given() -> None:
+    model = Model("small", "org/target", None, {}, "abc123")
+    arguments = vllm.render(ngram(), worker(model=model)).arguments
+    assert arguments[:4] == ("--served-model-name", "small", "--revision", "abc123")
+    assert "--max-model-len" not in arguments
+
+
+def test_a_plain_profile_has_no_speculative_config() -> None:
+    arguments = vllm.render(profile({"method": "none"}), worker()).arguments
+    assert "--speculative-config" not in arguments
+
+
+def test_the_open_range_ends_at_max_num_seqs_wherever_that_is_set() -> None:
+    schedule = [{"batch": "1-8", "gamma": 4}, {"batch": "9+", "gamma": 0}]
+    spec = {"method": "ngram", "gamma": 4, "schedule": schedule}
+    key = "num_speculative_tokens_per_batch_size"
+    assert spec_config(profile(spec))[key] == [[1, 8, 4], [9, 1024, 0]]
+    assert spec_config(profile(spec), worker(args={"max_num_seqs": 64}))[key][-1] == [9, 64, 0]
+    assert spec_config(profile(spec), worker(args={"max-num-seqs": 4}))[key][-1] == [9, 9, 0]
+    native = profile(spec, engine={"vllm": {"max-num-seqs": 32}})
+    assert spec_config(native)[key][-1] == [9, 32, 0]
+
+
+def test_the_fleets_args_win_over_the_profiles_in_check_as_in_render() -> None:
+    schedule = [{"batch": "1+", "gamma": 4}]
+    spec = {"method": "ngram", "gamma": 4, "schedule": schedule}
+    mild = profile(spec, engine={"vllm": {"data-parallel-size": 1}})
+    wild = worker(args={"data-parallel-size": 2})
+    argv = vllm.render(mild, wild).argv
+    assert argv[argv.index("--data-parallel-size") + 1] == "2"
+    assert codes(vllm.check(mild, wild)) == ["schedule-data-parallel"]
+
+
+@pytest.mark.parametrize("name", ["data-parallel-size", "data_parallel_size", "-dp", "dp"])
+def test_data_parallel_with_a_schedule_is_seen_by_any_name(name: str) -> None:
+    schedule = [{"batch": "1+", "gamma": 4}]
+    made = profile({"method": "ngram", "gamma": 4, "schedule": schedule})
+    assert codes(vllm.check(made, worker(args={name: 2}))) == ["schedule-data-parallel"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "code"),
+    [
+        ({"num_speculative_tokens": 5}, "option-is-ours"),
+        ({"prompt-lookup-min": 5}, "option-is-ours"),
+        ({"tensor_parallel_size": 1}, "option-is-ours"),
+        ({"disable_by_batch_size": 8}, "unknown-option"),
+        ({"acceptance_method": "strict"}, "unknown-option"),
+        ({"rejection_sample_method": "synthetic"}, "lossy"),
+        ({"rejection-sample-method": "synthetic"}, "lossy"),
+        ({"synthetic_acceptance_length": 3}, "lossy"),
+        (5, "bad-value"),
+        ([], "bad-value"),
+    ],
+)
+def test_refused_speculative_config_keys(extra: Any, code: str) -> None:
+    problems = vllm.check(ngram(speculative_config=extra), worker())
+    assert codes(problems) == [code]
+    assert problems[0].is_fatal
+
+
+def test_a_refused_list_value_does_not_end_the_check() -> None:
+    made = ngram(speculative_config={"draft_load_config": {"load_format": "dummy"}})
+    assert vllm.check(made, worker()) == []
+
+
+def test_speculative_config_keys_with_dashes_are_written_once() -> None:
+    made = ngram(speculative_config={"draft-sample-method": "greedy"})
+    assert vllm.check(made, worker()) == []
+    config = spec_config(made)
+    assert config.get("draft-sample-method", config.get("draft_sample_method")) == "greedy"
+
+
+@pytest.mark.parametrize("name", ["speculative-config", "speculative_config", "-sc"])
+def test_speculative_config_is_refused_or_read_by_any_name(name: str) -> None:
+    made = ngram(**{name: {"num_speculative_tokens": 99}})
+    assert codes(vllm.check(made, worker())) == ["option-is-ours"]
+
+
+@pytest.mark.parametrize(
+    ("speculation", "options", "code"),
+    [
+        ({"method": "suffix", "gamma": 4}, {"async-scheduling": True}, "async-scheduling"),
+        ({"method": "ngram", "gamma": 4}, {"async_scheduling": True}, "async-scheduling"),
+        ({"method": "ngram", "gamma": 4}, {"no-async-scheduling": False}, "async-scheduling"),
+    ],
+)
+def test_async_scheduling_is_refused_for_lookups(
+    speculation: dict[str, Any], options: dict[str, Any], code: str
+) -> None:
+    assert codes(vllm.check(profile(speculation), worker(args=options))) == [code]
+
+
+@pytest.mark.parametrize(
+    "options", [{"async-scheduling": False}, {"no-async-scheduling": True}, {}]
+)
+def test_async_scheduling_turned_off_is_fine(options: dict[str, Any]) -> None:
+    assert vllm.check(ngram(), worker(args=options)) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "asked", "ranks", "is_fine"),
+    [
+        ("draft_model", 2, 2, True),
+        ("draft_model", 1, 2, False),
+        ("draft_model", 1, 1, True),
+        ("eagle3", 1, 2, True),
+        ("eagle3", 2, 2, True),
+        ("eagle3", 4, 2, False),
+    ],
+)
+@pytest.mark.parametrize("name", ["tensor-parallel-size", "tensor_parallel_size", "-tp", "tp"])
+def test_a_drafts_tensor_parallel_size(
+    method: str, asked: int, ranks: int, is_fine: bool, name: str
+) -> None:
+    made = profile({"method": method, "gamma": 4, "tensor_parallel": asked})
+    problems = vllm.check(made, worker(args={name: ranks}))
+    assert codes(problems) == ([] if is_fine else ["draft-tp"])
+
+
+def test_a_profiles_own_tensor_parallel_size_counts_too() -> None:
+    native = {"vllm": {"tensor-parallel-size": 2}}
+    made = profile({"method": "draft_model", "gamma": 4, "tensor_parallel": 2}, engine=native)
+    assert vllm.check(made, worker()) == []
+
+
+@pytest.mark.parametrize("version", ["0.31", "0.32", "0.33"])
+def test_fly_is_known_from_0_33_and_lossy_there(version: str) -> None:
+    made = ngram(speculative_config={"fly_window_size": 2})
+    code = "lossy" if version == "0.33" else "unknown-option"
+    assert codes(vllm.check(made, worker(engine_version=version))) == [code]
+
+
+@pytest.mark.parametrize(
+    ("command", "argv"),
+    [
+        (("vllm",), ("vllm", "--version")),
+        (("/v/bin/vllm",), ("/v/bin/vllm", "--version")),
+    ],
+)
+def test_the_version_is_asked_of_the_program(
+    command: tuple[str, ...], argv: tuple[str, ...]
+) -> None:
+    assert vllm.version_command(command) == argv
+
+
+def test_the_version_is_asked_of_the_python() -> None:
+    argv = vllm.version_command(("/v/bin/python",))
+    assert argv[:2] == ("/v/bin/python", "-c")
+    compile(argv[2], "version", "exec")
+
+
+@pytest.mark.parametrize(
+    ("output", "version"),
+    [
+        ("0.32.0\n", "0.32.0"),
+        ("INFO 11-29 14:03:45.123 [a.py:1] using CPU\n0.32.0+cpu\n", "0.32.0+cpu"),
+        ("vllm not found\n", None),
+    ],
+)
+def test_the_version_in_the_output(output: str, version: str | None) -> None:
+    assert vllm.read_version(output) == version
+
+
+# Speaking to it.
+
+COUNTERS = """\
+vllm:spec_decode_num_draft_tokens_total{{engine="0",model_name="small"}} {drafted}
+vllm:spec_decode_num_accepted_tokens_total{{engine="0",model_name="small"}} {accepted}
+vllm:generation_tokens_total{{engine="0",model_name="small"}} 5.0
+"""
+PLAIN_COUNTERS = 'vllm:generation_tokens_total{engine="0",model_name="small"} 5.0\n'
+
+
+def test_identity() -> None:
+    models = {"object": "list", "data": [{"id": "small", "root": "org/target"}, {"id": "lora"}]}
+    calls, identity = talk(vllm_api.identify(), [{"version": "0.32.0+cpu"}, models])
+    assert [c.path for c in calls] == ["/version", "/v1/models"]
+    assert all(c.body is None for c in calls)
+    assert identity.version == "0.32.0+cpu"
+    assert identity.models == ("small", "lora")
+    assert identity.weights == "org/target"
+
+
+def test_identity_of_an_engine_without_models() -> None:
+    _, identity = talk(vllm_api.identify(), [{"version": "0.32.0"}, {"data": []}])
+    assert (identity.models, identity.weights) == ((), None)
+
+
+def test_a_completion_gives_the_fingerprint() -> None:
+    answer = {"system_fingerprint": "vllm-0.32.0-352e2ff6", "usage": {"completion_tokens": 2}}
+    (call,), fingerprint = talk(vllm_api.complete("small"), [answer])
+    assert fingerprint == "vllm-0.32.0-352e2ff6"
+    assert call.path == "/v1/completions"
+    body = require_body(call)
+    assert body["model"] == "small"
+    assert body["temperature"] == 0
+
+
+def test_a_completion_of_nothing_is_an_error() -> None:
+    answer = {"system_fingerprint": "x", "usage": {"completion_tokens": 0}}
+    with pytest.raises(EngineAnswerError, match="completed nothing"):
+        talk(vllm_api.complete("small"), [answer])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "drafted", "accepted"),
+    [
+        (COUNTERS.format(drafted=4.0, accepted=1.0), COUNTERS.format(drafted=90, accepted=83),
+         86, 82),
+        ("", COUNTERS.format(drafted=90.0, accepted=0.0), 90, 0),
+        (COUNTERS.format(drafted=4.0, accepted=1.0), COUNTERS.format(drafted=4.0, accepted=1.0),
+         0, 0),
+        (PLAIN_COUNTERS, PLAIN_COUNTERS, None, None),
+    ],
+    ids=["drafts", "first drafts", "none drafted", "no counters"],
+)  # fmt: skip
+def test_proof(before: str, after: str, drafted: int | None, accepted: int | None) -> None:
+    calls, proof = talk(vllm_api.prove("small", ngram()), [before, {}, after])
+    assert [c.path for c in calls] == ["/metrics", "/v1/completions", "/metrics"]
+    assert (proof.drafted, proof.accepted) == (drafted, accepted)
+    body = require_body(calls[1])
+    assert body["allowed_token_ids"] == [body["prompt"][0]]
+
+
+def test_the_proofs_prompt_is_longer_than_the_longest_lookup() -> None:
+    spec = {"method": "ngram", "gamma": 6, "lookup": {"min": 200, "max": 200}}
+    calls, _ = talk(vllm_api.prove("small", profile(spec)), ["", {}, ""])
+    assert len(require_body(calls[1])["prompt"]) > 200
+
+
+def test_a_failed_proof_request_is_an_error() -> None:
+    conversation = vllm_api.prove("small", ngram())
+    call = conversation.send(Reply(next(conversation), 200, ""))
+    with pytest.raises(EngineAnswerError, match="answered 500: EngineCore died"):
+        conversation.send(Reply(call, 500, "EngineCore died"))
+
+
+def test_generation_of_a_prompt() -> None:
+    choice = {
+        "prompt_token_ids": [1, 2],
+        "token_ids": [3, 4],
+        "text": "ab",
+        "finish_reason": "stop",
+    }
+    request = {"prompt": "say", "max_tokens": 8, "stop": ["x"], "temperature": 1}
+    (call,), answer = talk(vllm_api.generate("small", request), [{"choices": [choice]}])
+    assert answer == Generation((1, 2), (3, 4), "ab", "stop")
+    body = require_body(call)
+    assert call.path == "/v1/completions"
+    assert (body["stop"], body["max_tokens"]) == (["x"], 8)
+    assert body["return_token_ids"] is True
+    # A model folder's generation_config would change even greedy output.
+    neutral = {"temperature": 0, "top_p": 1, "top_k": 0, "repetition_penalty": 1}
+    assert neutral.items() <= body.items()
+
+
+def test_generation_of_a_chat() -> None:
+    choice = {"token_ids": [3], "message": {"content": None}, "finish_reason": "length"}
+    answer = {"choices": [choice], "prompt_token_ids": [1, 2]}
+    request = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+    (call,), found = talk(vllm_api.generate("small", request), [answer])
+    assert call.path == "/v1/chat/completions"
+    assert found == Generation((1, 2), (3,), "", "length")
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"text": "a", "token_ids": None, "prompt_token_ids": [1]},
+        {"text": "a", "token_ids": [1], "prompt_token_ids": None},
+        {"text": "a"},
+    ],
+)
+def test_an_answer_without_token_ids_is_an_error(choice: dict[str, Any]) -> None:
+    with pytest.raises(EngineAnswerError):
+        talk(vllm_api.generate("small", {"prompt": "a"}), [{"choices": [choice]}])
+
+
+def test_candidates_are_sorted_and_named_by_token_id() -> None:
+    top = {"token_id:7": -1.5, "token_id:9": -0.25, "token_id:8": -3.0}
+    answer = {"choices": [{"logprobs": {"top_logprobs": [top]}}]}
+    (call,), found = talk(vllm_api.candidates("small", (1, 2)), [answer])
+    assert found == (Candidate(9, -0.25), Candidate(7, -1.5), Candidate(8, -3.0))
+    assert require_body(call)["prompt"] == [1, 2]
+
+
+def require_body(call: Call) -> Mapping[str, Any]:
+    assert call.body is not None
+    return call.body
