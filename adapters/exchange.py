@@ -58,7 +58,7 @@ Conversation: TypeAlias = Generator[Call, Reply, T]
 def conversation(start: Callable[P, Conversation[T]]) -> Callable[P, Conversation[T]]:
     """Turns what reading an unforeseen answer raises into EngineAnswerError.
 
-    Whatever listens on a worker's port may answer anything: JSON of another shape is no bug of ours.
+    Whatever listens on a port may answer anything: JSON of another shape is no bug of ours.
     """
 
     @functools.wraps(start)

@@ -52,9 +52,9 @@ def merge(table: FlagTable, *layers: Options) -> dict[str, JsonValue]:
 
 
 def spell(options: Options, table: FlagTable) -> tuple[str, ...]:
-    """Merged options, without problems, as arguments in the order given."""
+    """Options without problems as arguments, in the order given."""
     arguments: list[str] = []
-    for name, value in options.items():
+    for name, value in merge(table, options).items():
         flag = table.find(name)
         if flag is not None:
             arguments += _spell_one(flag, name, value)

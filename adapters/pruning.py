@@ -1,9 +1,12 @@
 """Leave mistakes out of data so that the rest can still be checked, without losing positions."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 from adapters.problem import Path
+
+# What a value that cannot be read is taken for; None: nothing can stand for it.
+StandIn: TypeAlias = Callable[[Path], Any]
 
 _GONE = object()
 
@@ -37,15 +40,15 @@ class Pruned:
             result.append(kept[part] if kept and known and isinstance(part, int) else part)
         return tuple(result)
 
-    def leave_out(self, paths: Iterable[Path], stand_ins: Mapping[str, Any]) -> None:
-        """Remove each path, or put a stand-in where its key has one.
+    def leave_out(self, paths: Iterable[Path], stand_in: StandIn = lambda _: None) -> None:
+        """Remove each path, or put a stand-in where there is one for it.
 
         A key that is not there at all (it was missing) takes the mapping that lacks it along.
         """
         for path in set(paths):
-            self._leave_out(path, stand_ins)
+            self._leave_out(path, stand_in)
 
-    def _leave_out(self, path: Path, stand_ins: Mapping[str, Any]) -> None:
+    def _leave_out(self, path: Path, stand_in: StandIn) -> None:
         parent = self._data
         for part in path[:-1]:
             if not _holds(parent, part):
@@ -54,13 +57,14 @@ class Pruned:
         if not path:
             return
         last = path[-1]
-        if isinstance(last, str) and last in stand_ins and isinstance(parent, dict):
-            parent[last] = stand_ins[last]
+        value = stand_in(path)
+        if value is not None and isinstance(parent, dict):
+            parent[last] = value
         elif _holds(parent, last):
             parent[last] = _GONE
             self._broken.add(path[:-1])
         else:
-            self._leave_out(path[:-1], stand_ins)
+            self._leave_out(path[:-1], stand_in)
 
     def _compacted(self, node: Any, path: Path) -> Any:
         if isinstance(node, dict):

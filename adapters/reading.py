@@ -1,6 +1,6 @@
 """From a document to a checked model: every mistake at once, each at its line and column."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any, Generic, TypeVar
@@ -18,8 +18,6 @@ from adapters.schedule import profile_problems
 M = TypeVar("M", bound=BaseModel)
 
 _KINDS = {"dict": "a mapping", "list": "a list", "str": "text", "NoneType": "nothing"}
-# What an unreadable required value is taken for, so that the checks of its neighbours still run.
-_STAND_INS = {"profile": "unread", "fleet": "unread", "gamma": LARGEST_GAMMA}
 _BOUNDS = {
     "greater_than_equal": ("ge", "at least"),
     "less_than_equal": ("le", "at most"),
@@ -98,8 +96,9 @@ def _is_founded(pruned: Pruned, problem: Problem) -> bool:
 def read_model(document: Document, model: type[M]) -> Reading[M]:
     """Validate strictly as JSON; after mistakes, validate what is left without them."""
     problems, pruned = list(document.problems), Pruned(document.data)
-    if document.data is None and not problems:
-        problems.append(document.locate(Problem((), "the file is empty", code="empty-file")))
+    if document.data is None:
+        empty = Problem((), "the file is empty", code="empty-file")
+        return Reading(document, None, problems or [document.locate(empty)], pruned)
     unread = {p.path for p in problems if p.code != REPEATED}
     value = None
     for _ in range(4):  # leaving one mistake out may uncover another, hardly ever more than twice
@@ -111,17 +110,28 @@ def read_model(document: Document, model: type[M]) -> Reading[M]:
             details = error.errors(include_url=False)
         found = [_complaint(data, detail, model) for detail in details]
         found = [replace(p, path=pruned.original(p.path)) for p in found]
-        problems += [_located(document, p) for p in found if not _follows(p.path, unread)]
+        problems += [_located(document, p) for p in _new(found, unread)]
         unread |= {p.path for p in found}
-        unknown = [p.path for p in found if p.code == "unknown-key"]
-        pruned.leave_out(unknown, {})
-        pruned.leave_out([p.path for p in found if p.code != "unknown-key"], _STAND_INS)
+        pruned.leave_out(p.path for p in found if p.code == "unknown-key")
+        pruned.leave_out((p.path for p in found if p.code != "unknown-key"), _stand_in)
     return Reading(document, value, problems, pruned, frozenset(unread))
 
 
-def _follows(path: Path, unread: Iterable[Path]) -> bool:
-    """Whether something at or below this path was complained of before: then it is why."""
-    return any(known[: len(path)] == path for known in unread if known)
+def _new(found: list[Problem], unread: set[Path]) -> Iterator[Problem]:
+    """Without what was said before, and what only follows from a mistake further down."""
+    paths = unread | {p.path for p in found}
+    for problem in found:
+        path = problem.path
+        has_cause = any(len(p) > len(path) and p[: len(path)] == path for p in paths)
+        if path not in unread and not has_cause:
+            yield problem
+
+
+def _stand_in(path: Path) -> Any:
+    """For unreadable required values, so that the checks of their neighbours still run."""
+    if path in (("profile",), ("fleet",)):
+        return "unread"
+    return LARGEST_GAMMA if path[-1:] == ("gamma",) else None
 
 
 def _located(document: Document, problem: Problem) -> Problem:

@@ -24,12 +24,10 @@ def _compiles(pattern: str) -> str:
 
 def _is_url(url: str) -> str:
     scheme, _, rest = url.rstrip("/").partition("://")
-    try:
-        if scheme == "http" and split_address(rest)[1] > 0:
-            return f"http://{rest}"
-    except ValueError:
-        pass
-    raise ValueError("an engine's address is written http://host:port, without a path")
+    match = _ADDRESS.fullmatch(rest)
+    if scheme != "http" or match is None or not 0 < int(match[2]) <= 65535:
+        raise ValueError("an engine's address is written http://host:port, without a path")
+    return f"http://{rest}"
 
 
 def _is_address(text: str) -> str:

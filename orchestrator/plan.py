@@ -21,7 +21,8 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Observed:
-    """What is there: living workers by record, processes without one, and holders of ports."""
+    """What is there: living workers by record, processes of this fleet without one, and who holds
+    the workers' ports, in words; ports held by the fleet's own processes are not among them."""
 
     running: Mapping[str, Record]
     dead: Mapping[str, Record]
@@ -39,7 +40,7 @@ class Step:
     cause: str
 
     def __str__(self) -> str:
-        return f"{self.action:7}{self.worker:16}{self.what}: {self.cause}"
+        return f"{self.action:6} {self.worker:15} {self.what}: {self.cause}"
 
 
 def make_plan(wanted: Iterable[Wanted], observed: Observed) -> list[Step]:
@@ -55,8 +56,9 @@ def make_plan(wanted: Iterable[Wanted], observed: Observed) -> list[Step]:
         Step("stop", "-", f"process {pid}", "it belongs to this fleet, but no record explains it")
         for pid in observed.stray_pids
     ]
+    launches = {worker.name: worker.launch for worker in wanted}
+    freed = {r.port for n, r in observed.running.items() if launches.get(n) != r.launch}
     rest: list[Step] = []
-    freed = {r.port for n, r in observed.running.items() if n not in names}
     for worker in wanted:
         record = observed.running.get(worker.name)
         if record is not None and record.launch == worker.launch:
@@ -65,7 +67,6 @@ def make_plan(wanted: Iterable[Wanted], observed: Observed) -> list[Step]:
             continue
         if record is not None:
             stops.append(_stop(record, "its launch changed"))
-            freed.add(record.port)
         rest.append(_start(worker, observed, freed))
     return stops + rest
 
@@ -77,7 +78,7 @@ def _stop(record: Record, cause: str) -> Step:
 def _start(worker: Wanted, observed: Observed, freed: set[int]) -> Step:
     holder = observed.port_holders.get(worker.port) if worker.port not in freed else None
     what = f"{worker.engine} on port {worker.port}"
-    if holder and not observed.stray_pids:
+    if holder:
         cause = f"port {worker.port} is taken by {holder}"
         return Step("refuse", worker.name, what, cause)
     cause = "its process is gone" if worker.name in observed.dead else "it is not running"

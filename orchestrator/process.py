@@ -168,7 +168,7 @@ def port_holder(host: str, port: int) -> str | None:
 
 
 def _describe(port: int) -> str:
-    for pid in _listeners(port):
+    for pid in listeners(port):
         try:
             command = " ".join(psutil.Process(pid).cmdline())[:80]
         except psutil.Error:
@@ -177,7 +177,7 @@ def _describe(port: int) -> str:
     return "another process"
 
 
-def _listeners(port: int) -> list[int]:
+def listeners(port: int) -> list[int]:
     """Pids that listen on a port, as far as this user may see."""
     try:
         sockets = psutil.net_connections("tcp")
@@ -192,7 +192,7 @@ def stranger_on_port(record: Record) -> str | None:
 
     Two servers can share a port (SO_REUSEPORT), so that it is not enough that ours is there.
     """
-    pids = set(_listeners(record.port))
+    pids = set(listeners(record.port))
     if not pids:
         return None  # this system does not tell; the engine's own fingerprint must do
     ours = {process.pid for process in members(record)}

@@ -106,12 +106,13 @@ class StateFolder:
         (self.path / "workers" / f"{name}.json").unlink(missing_ok=True)
 
     def records(self) -> list[Record]:
-        """Every readable record; a torn one is left out: its processes are found by their key."""
+        """Every readable record; others are left out: their processes are found by the key."""
         found = []
         for file in sorted((self.path / "workers").glob("*.json")):
-            data = _read(file)
-            if data is not None:
-                found.append(Record(**data))
+            try:
+                found.append(Record(**(_read(file) or {})))
+            except TypeError:
+                continue
         return found
 
     def write_status(self, phase: str, workers: Mapping[str, WorkerState]) -> None:
@@ -127,8 +128,11 @@ class StateFolder:
     def read_status(self) -> tuple[dict[str, Any], dict[str, WorkerState]]:
         """The last snapshot and its workers; empty when there is none."""
         data = _read(self.path / "status.json") or {}
-        workers = data.get("workers", {})
-        return data, {name: WorkerState(**state) for name, state in workers.items()}
+        try:
+            workers = {name: WorkerState(**state) for name, state in data["workers"].items()}
+        except (KeyError, TypeError, AttributeError):  # written by another version, or by hand
+            return {}, {}
+        return data, workers
 
 
 def _write(path: Path, data: Mapping[str, Any]) -> None:

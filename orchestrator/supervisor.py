@@ -31,14 +31,22 @@ def observe(deployment: Deployment, folder: StateFolder) -> Observed:
     dead = {r.name: r for r in records if r.name not in running}
     # What is left of a worker whose main process died (its engine core) must go before a start.
     strays = process.strays(folder.key, [r.token for r in running.values()])
+    stray_pids = tuple(p.pid for p in strays)
     ours = {r.port for r in running.values()}
+    ours |= {m.launch.port for m in deployment.members if _is_held_by(m.launch.port, stray_pids)}
     launches = (m.launch for m in deployment.members if m.is_ours)
     holders = {
         launch.port: holder
         for launch in launches
         if launch.port not in ours and (holder := process.port_holder(launch.host, launch.port))
     }
-    return Observed(running, dead, tuple(p.pid for p in strays), holders)
+    return Observed(running, dead, stray_pids, holders)
+
+
+def _is_held_by(port: int, pids: tuple[int, ...]) -> bool:
+    """Whether only these processes listen on a port."""
+    holders = process.listeners(port) if pids else []
+    return bool(holders) and set(holders) <= set(pids)
 
 
 def plan(deployment: Deployment, observed: Observed, only: Sequence[str] = ()) -> list[Step]:

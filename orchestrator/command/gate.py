@@ -97,7 +97,7 @@ def _choose(
 
 
 def _routed(deployment: Deployment) -> list[Member]:
-    """One speculating worker of each profile and model that a route names, or of all without routes.
+    """One speculating worker of each profile and model that a route names; of all without routes.
 
     A profile that no route names gets no requests; controls of measurements are such.
     """

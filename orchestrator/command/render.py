@@ -23,8 +23,14 @@ from orchestrator.shipped import shipped
 @click.option("--engine-version", help="Version of the engine; default: the newest known.")
 @click.option("--model", default="model", show_default=True, help="Path or hub id of the target.")
 @click.option("--draft", help="Path or hub id of the draft, where the profile needs one.")
-@click.option("--context", type=int, help="Served context, in tokens.")
-@click.option("--port", default=8000, show_default=True, help="Port of the worker.")
+@click.option("--context", type=click.IntRange(16), help="Served context, in tokens.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=8000,
+    show_default=True,
+    help="Port of the worker.",
+)
 @click.option(
     "--format",
     "form",
@@ -33,11 +39,25 @@ from orchestrator.shipped import shipped
     show_default=True,
     help="text: one argument a line; json: for programs.",
 )
-def command(source: Path, engine: str | None, form: str, **options: Any) -> int:
+@click.pass_context
+def command(ctx: click.Context, source: Path, engine: str | None, form: str, **options: Any) -> int:
     """Print what an engine is started with for SOURCE: a fleet, or a profile (file or name)."""
     if source.is_file() and is_fleet(read_document(source)):
+        _require_no_options(ctx)
         return _render_fleet(source, form)
     return _render_profile(_profile_file(source), engine, form, options)
+
+
+def _require_no_options(ctx: click.Context) -> None:
+    """A fleet says all this itself; an option beside it would be ignored."""
+    given = [
+        name
+        for name in ("engine", "engine_version", "model", "draft", "context", "port")
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise InputError(f"{names}: not for a fleet, whose file says it")
 
 
 def _profile_file(source: Path) -> Path:

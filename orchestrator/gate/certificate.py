@@ -77,8 +77,8 @@ def _arm_json(arm: Arm) -> dict[str, Any]:
 
 
 def certificate_path(folder: Path, member: Member) -> Path:
-    """One file for a profile of a model on an engine."""
-    name = f"{member.spec.model.name}--{member.profile.profile}--{member.entry.engine}.json"
+    """One file for a profile of a model on an engine; `@` cannot stand in their names."""
+    name = f"{member.profile.profile}@{member.spec.model.name}@{member.entry.engine}.json"
     return folder / name
 
 

@@ -76,11 +76,13 @@ def compare(prompts: Sequence[str], plain: Sequence[Arm], speculating: Sequence[
     forks = [d for arm in speculating for d in _divergences(prompts, first, arm)]
     noisy = {d.prompt for d in noise}
     real = [d for d in forks if d.prompt not in noisy]
-    lacks = _lacks(prompts, [*plain, *speculating], speculating)
+    tokens = sum(_compared(prompts, first, arm) for arm in speculating)
+    lacks = _lacks(prompts, plain, speculating)
+    if not tokens:
+        lacks.append("nothing was compared")
     if noise:
         message = f"plain differs from itself on {len(noisy)} of {len(prompts)} prompts"
         lacks.append(f"{message}: the engine is not repeatable here, so nothing can be shown")
-    tokens = sum(_compared(prompts, first, arm) for arm in speculating)
     if real:
         arms = sorted({d.arm for d in real})
         count = len({d.prompt for d in real})
@@ -115,13 +117,24 @@ def _at(ids: Sequence[int], position: int) -> int:
 
 def _compared(prompts: Sequence[str], reference: Arm, arm: Arm) -> int:
     pairs = ((reference.answers.get(p), arm.answers.get(p)) for p in prompts)
-    return sum(min(len(one.ids), len(other.ids)) for one, other in pairs if one and other)
+    return sum(
+        min(len(one.ids), len(other.ids))
+        for one, other in pairs
+        if one and other and one.prompt_ids == other.prompt_ids
+    )
 
 
-def _lacks(prompts: Sequence[str], arms: Sequence[Arm], speculating: Sequence[Arm]) -> list[str]:
+def _lacks(prompts: Sequence[str], plain: Sequence[Arm], speculating: Sequence[Arm]) -> list[str]:
     """Why the evidence is short, whatever was compared."""
     lacks: list[str] = []
-    for arm in arms:
+    if len(plain) < 2 or len(speculating) < 2:
+        lacks.append("an engine was asked only once: that it repeats itself was not shown")
+    for arm in plain:
+        if arm.drafted:
+            lacks.append(
+                f"{arm.name}: the baseline drafted {arm.drafted:.0f} tokens, it is not plain"
+            )
+    for arm in [*plain, *speculating]:
         missing = [p for p in prompts if arm.answers.get(p) is None]
         if missing:
             lacks.append(f"{arm.name} has no answer to {len(missing)} prompts ({missing[0]}, …)")

@@ -44,10 +44,16 @@ def read_prompts(path: Path, per_type: int | None = None) -> list[Prompt]:
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     prompts: list[Prompt] = []
     problems: list[Problem] = []
+    seen: dict[str, Place] = {}
     for file in files:
         for place, text in _lines(file):
             found = _prompt(place, text)
-            if isinstance(found, Prompt):
+            if isinstance(found, Prompt) and found.id in seen:
+                message = f"{found.id!r} stands in {seen[found.id]} too"
+                hint = "give each line an id of its own"
+                problems.append(Problem(("id",), message, hint, place=place))
+            elif isinstance(found, Prompt):
+                seen[found.id] = place
                 prompts.append(found)
             else:
                 problems += found
@@ -76,7 +82,7 @@ def _first_of_each(prompts: list[Prompt], per_type: int | None) -> list[Prompt]:
 
 def _lines(file: Path) -> Iterator[tuple[Place, str]]:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: cannot be read: {error}") from error
     for number, line in enumerate(text.split("\n"), start=1):

@@ -88,7 +88,7 @@ def test_a_version_that_is_given_is_not_asked_for(read: Read, engine: list[str])
 
 
 def test_engines_elsewhere_are_not_asked(read: Read, engine: list[str]) -> None:
-    text = GOOD.replace("port: 8501", "url: 'http://10.0.0.7'")
+    text = GOOD.replace("port: 8501", "url: 'http://10.0.0.7:80'")
     text = text.replace("port: 8502", "url: 'http://[::1]:9000'")
     deployment = read(text)
     assert told(deployment) == []

@@ -116,7 +116,10 @@ def test_every_exit_code_is_documented(kind: type[OrchestratorError]) -> None:
 
 
 def test_every_exit_code_has_one_meaning() -> None:
-    kinds = [OrchestratorError, *OrchestratorError.__subclasses__()]
+    kinds: list[type[OrchestratorError]] = [
+        OrchestratorError,
+        *OrchestratorError.__subclasses__(),
+    ]
     codes = [kind.exit_code for kind in kinds]
     assert sorted(codes) == list(range(1, len(kinds) + 1))
 

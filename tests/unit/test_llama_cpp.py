@@ -1,10 +1,11 @@
-"""llama.cpp: what its goldens do not show, and conversations with replies as it really gives them."""
+"""llama.cpp: what its goldens do not show, and conversations with replies as it gives them."""
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from adapters import llama_cpp, llama_cpp_api
 from adapters.exchange import Call, Candidate, Conversation, EngineAnswerError, Generation, Reply
@@ -78,6 +79,20 @@ def test_a_target_is_a_file_or_a_repository(target: str, option: str) -> None:
     argv = llama_cpp.render(PLAIN, worker(model=Model("small", target))).argv
     assert argv[:3] == ("llama-server", option, target)
     assert "--ctx-size" not in argv
+
+
+def test_a_draft_from_the_hub_is_not_taken_for_a_path() -> None:
+    made = profile({"method": "draft_model", "gamma": 4})
+    spec = worker(model=Model("small", "/m/t.gguf", None, {"draft_model": "org/draft-GGUF"}))
+    if not llama_cpp.check(made, spec):
+        argv = llama_cpp.render(made, spec).argv
+        assert after("--spec-draft-hf", argv) == "org/draft-GGUF"
+        assert "--spec-draft-model" not in argv
+
+
+def test_a_revision_is_not_dropped_in_silence() -> None:
+    spec = worker(model=Model("small", "org/repo-GGUF", None, {}, "abc123"))
+    assert llama_cpp.check(PLAIN, spec) or "abc123" in llama_cpp.render(PLAIN, spec).text()
 
 
 @pytest.mark.parametrize(
@@ -265,7 +280,6 @@ def slots(*speculative: bool) -> list[dict[str, Any]]:
         ((True, True), {"draft_n": 90}, 90, 0),
         ((True,), {"predicted_n": 24}, 0, 0),
         ((False,), {"predicted_n": 24}, None, None),
-        ((True, False), {"predicted_n": 24}, 0, 0),
     ],
 )
 def test_proof(
@@ -299,7 +313,7 @@ def test_the_proof_repeats_a_cycle_longer_than_match_and_guess(least: int, gamma
 
 
 def test_generation_of_a_prompt() -> None:
-    request = {"prompt": "say", "max_tokens": 8, "stop": ["x"]}
+    request: dict[str, JsonValue] = {"prompt": "say", "max_tokens": 8, "stop": ["x"]}
     answer = {"tokens": [3, 4], "content": "ab", "stop_type": "limit"}
     calls, found = talk(llama_cpp_api.generate("small", request), [{"tokens": [2, 1]}, answer])
     assert [c.path for c in calls] == ["/tokenize", "/completion"]
@@ -318,7 +332,10 @@ def test_how_an_answer_ended(stop_type: str, reason: str) -> None:
 
 
 def test_generation_of_a_chat_reads_ids_beside_logprobs() -> None:
-    request = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
+    request: dict[str, JsonValue] = {
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_tokens": 4,
+    }
     content = [{"id": 5, "token": "a", "logprob": 0.0, "top_logprobs": []}, {"id": 6}]
     message = {"content": "ab"}
     choice = {"message": message, "finish_reason": "stop", "logprobs": {"content": content}}
@@ -330,7 +347,7 @@ def test_generation_of_a_chat_reads_ids_beside_logprobs() -> None:
 
 def test_a_chat_answer_without_ids_although_it_has_text_is_an_error() -> None:
     """No ids would be compared as an empty answer."""
-    request = {"messages": [{"role": "user", "content": "hi"}]}
+    request: dict[str, JsonValue] = {"messages": [{"role": "user", "content": "hi"}]}
     choice = {"message": {"content": "text"}, "finish_reason": "stop", "logprobs": None}
     replies = [{"prompt": "<user>hi"}, {"tokens": [2]}, {"choices": [choice]}]
     with pytest.raises(EngineAnswerError):

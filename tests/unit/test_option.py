@@ -29,6 +29,10 @@ TABLE = FlagTable(
 OURS = {"port": "it comes from the fleet"}
 
 
+def spelled(options: dict[str, JsonValue]) -> list[str]:
+    return list(spell(merge(TABLE, options), TABLE))
+
+
 @pytest.mark.parametrize(
     ("options", "code", "hint"),
     [
@@ -92,7 +96,7 @@ def test_an_option_given_twice_by_different_names(options: dict[str, JsonValue])
 )
 def test_how_options_are_spelled(options: dict[str, JsonValue], arguments: list[str]) -> None:
     assert option_problems(options, TABLE, OURS) == []
-    assert list(spell(options, TABLE)) == arguments
+    assert spelled(options) == arguments
 
 
 @pytest.mark.parametrize(("value", "argument"), [(True, "--no-batching"), (False, "--batching")])
@@ -100,7 +104,7 @@ def test_an_alias_that_turns_a_switch_off_is_not_turned_on(value: bool, argument
     """`-nocb` is listed among the aliases, because a flag has one `negative` only."""
     options: dict[str, JsonValue] = {"nocb": value}
     said = option_problems(options, TABLE, OURS)
-    assert said or list(spell(options, TABLE)) == [argument]
+    assert said or spelled(options) == [argument]
 
 
 @pytest.mark.parametrize(
@@ -116,10 +120,24 @@ def test_an_alias_that_turns_a_switch_off_is_not_turned_on(value: bool, argument
 )
 def test_a_dotted_option_keeps_its_key(options: dict[str, JsonValue], arguments: list[str]) -> None:
     assert option_problems(options, TABLE, OURS) == []
-    assert list(spell(options, TABLE)) == arguments
+    assert spelled(options) == arguments
 
 
-def test_later_layers_win_whatever_the_spelling() -> None:
-    merged = merge({"max_seqs": 1, "level": 0}, {"--max-seqs": 2})
-    assert merged == {"max-seqs": 2, "level": 0}
-    assert merge() == {}
+@pytest.mark.parametrize(
+    ("layers", "merged"),
+    [
+        ([], {}),
+        ([{"max_seqs": 1, "level": 0}, {"--max-seqs": 2}], {"max-seqs": 2, "level": 0}),
+        ([{"max-seqs": 1}, {"-ms": 2}], {"max-seqs": 2}),
+        ([{"repack": True}, {"no-repack": True}], {"repack": False}),
+        ([{"no-repack": False}], {"repack": True}),
+        ([{"-nocb": True}], {"batching": False}),
+        ([{"config.mode": 1}, {"-c.mode": 2, "config.depth": 3}],
+         {"config.mode": 2, "config.depth": 3}),
+        ([{"unknown_one": 1}, {"--unknown-one": 2}], {"unknown-one": 2}),
+    ],
+)  # fmt: skip
+def test_later_layers_win_whatever_the_spelling(
+    layers: list[dict[str, JsonValue]], merged: dict[str, JsonValue]
+) -> None:
+    assert merge(TABLE, *layers) == merged

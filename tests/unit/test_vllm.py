@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from adapters import vllm, vllm_api
 from adapters.exchange import Call, Candidate, Conversation, EngineAnswerError, Generation, Reply
@@ -324,7 +325,12 @@ def test_generation_of_a_prompt() -> None:
         "text": "ab",
         "finish_reason": "stop",
     }
-    request = {"prompt": "say", "max_tokens": 8, "stop": ["x"], "temperature": 1}
+    request: dict[str, JsonValue] = {
+        "prompt": "say",
+        "max_tokens": 8,
+        "stop": ["x"],
+        "temperature": 1,
+    }
     (call,), answer = talk(vllm_api.generate("small", request), [{"choices": [choice]}])
     assert answer == Generation((1, 2), (3, 4), "ab", "stop")
     body = require_body(call)
@@ -339,7 +345,10 @@ def test_generation_of_a_prompt() -> None:
 def test_generation_of_a_chat() -> None:
     choice = {"token_ids": [3], "message": {"content": None}, "finish_reason": "length"}
     answer = {"choices": [choice], "prompt_token_ids": [1, 2]}
-    request = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+    request: dict[str, JsonValue] = {
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_tokens": 1,
+    }
     (call,), found = talk(vllm_api.generate("small", request), [answer])
     assert call.path == "/v1/chat/completions"
     assert found == Generation((1, 2), (3,), "", "length")
