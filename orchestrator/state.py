@@ -12,9 +12,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from orchestrator.errors import OrchestratorError
+
+# Whoever asks whether a supervisor lives holds the lock for an instant: one look is not enough.
+_LOCK_WAITS_S = (0.02, 0.05, 0.1, 0.2)
 
 
 @dataclass(frozen=True)
@@ -80,23 +83,21 @@ class StateFolder:
         """
         self.create()
         with (self.path / "supervisor.lock").open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                message = "this fleet is up already; `draftgate down` ends it"
-                raise OrchestratorError(message) from None
+            for wait_s in _LOCK_WAITS_S:
+                if _try_lock(file, fcntl.LOCK_EX):
+                    break
+                time.sleep(wait_s)
+            else:
+                raise OrchestratorError("this fleet is up already; `draftgate down` ends it")
             yield
 
     def is_locked(self) -> bool:
         """Whether a supervisor lives."""
         try:
             with (self.path / "supervisor.lock").open("r+") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+                return not _try_lock(file, fcntl.LOCK_SH)
         except OSError:
-            return False
-        return False
+            return False  # there never was one
 
     def write_record(self, record: Record) -> None:
         """Raises OSError: a worker that cannot be recorded must not be started."""
@@ -133,6 +134,14 @@ class StateFolder:
         except (KeyError, TypeError, AttributeError):  # written by another version, or by hand
             return {}, {}
         return data, workers
+
+
+def _try_lock(file: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _write(path: Path, data: Mapping[str, Any]) -> None:

@@ -40,7 +40,9 @@ from orchestrator.shipped import shipped
     help="text: one argument a line; json: for programs.",
 )
 @click.pass_context
-def command(ctx: click.Context, source: Path, engine: str | None, form: str, **options: Any) -> int:
+def command(
+    ctx: click.Context, /, source: Path, engine: str | None, form: str, **options: Any
+) -> int:
     """Print what an engine is started with for SOURCE: a fleet, or a profile (file or name)."""
     if source.is_file() and is_fleet(read_document(source)):
         _require_no_options(ctx)

@@ -1,12 +1,15 @@
 """draftgate serve: the router."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from orchestrator.app import router_config
 from orchestrator.deployment import read_deployment
+from orchestrator.errors import InputError
+from orchestrator.fleet import split_address
 from orchestrator.fleet_file import FLEET, show_warnings
 from orchestrator.router import run_router
 from orchestrator.supervisor import state_folder
@@ -14,19 +17,26 @@ from orchestrator.supervisor import state_folder
 
 @click.command()
 @FLEET
+@click.option("--listen", help="host:port for clients; default: router.listen of the fleet.")
+@click.option("--admin", help="host:port of the admin plane; default: router.admin of the fleet.")
 @click.option(
     "--access-log/--no-access-log",
     default=True,
     show_default=True,
     help="A line a request on standard error; never prompt text.",
 )
-def command(fleet: Path, access_log: bool) -> int:
+def command(fleet: Path, listen: str | None, admin: str | None, access_log: bool) -> int:
     """Route requests to a fleet's workers by type and load, until ctrl-C.
 
     Speculating workers get requests only with a certificate that fits them (gate.required).
     """
     deployment = read_deployment(fleet, str(fleet))
     config = router_config(deployment, state_folder(deployment))
+    config = replace(
+        config,
+        listen=_address(listen) or config.listen,
+        admin=_address(admin) or config.admin,
+    )
     show_warnings(deployment.problems)
     logging.getLogger("orchestrator").setLevel(logging.INFO if access_log else logging.WARNING)
     for upstream in config.upstreams:
@@ -36,3 +46,12 @@ def command(fleet: Path, access_log: bool) -> int:
     click.echo(f"serving OpenAI requests on http://{host}:{port}/v1")
     run_router(config)
     return 0
+
+
+def _address(text: str | None) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    try:
+        return split_address(text)
+    except ValueError as error:
+        raise InputError(f"{text!r}: {error}") from error

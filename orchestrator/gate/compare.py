@@ -129,17 +129,21 @@ def _lacks(prompts: Sequence[str], plain: Sequence[Arm], speculating: Sequence[A
     lacks: list[str] = []
     if len(plain) < 2 or len(speculating) < 2:
         lacks.append("an engine was asked only once: that it repeats itself was not shown")
-    for arm in plain:
-        if arm.drafted:
-            lacks.append(
-                f"{arm.name}: the baseline drafted {arm.drafted:.0f} tokens, it is not plain"
-            )
     for arm in [*plain, *speculating]:
         missing = [p for p in prompts if arm.answers.get(p) is None]
         if missing:
             lacks.append(f"{arm.name} has no answer to {len(missing)} prompts ({missing[0]}, …)")
         elif not arm.tokens:
             lacks.append(f"{arm.name} answered nothing but empty text")
+    return lacks + [_plain_lack(arm) for arm in plain if arm.drafted] + _draft_lacks(speculating)
+
+
+def _plain_lack(arm: Arm) -> str:
+    return f"{arm.name}: the baseline drafted {arm.drafted:.0f} tokens, it is not plain"
+
+
+def _draft_lacks(speculating: Sequence[Arm]) -> list[str]:
+    lacks: list[str] = []
     for arm in speculating:
         if arm.drafted is None:
             lacks.append(f"{arm.name}: the engine tells no count of drafted tokens")
