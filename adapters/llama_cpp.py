@@ -117,6 +117,11 @@ def check(profile: Profile, worker: WorkerSpec) -> list[Problem]:
     problems += _type_problems(profile, spec_type)
     problems += draft_problems(profile, worker)
     spec = profile.speculation
+    if worker.model.revision:
+        message = f"llama.cpp cannot pin models.{worker.model.name}.revision"
+        path: Path = ("speculation", "method")
+        hint = "download that revision and give its path as the target"
+        problems.append(Problem(path, message, hint, severity="lost", code="no-revision"))
     if isinstance(spec, Suffix):
         problems.append(_no_suffix())
     if isinstance(spec, Drafted):
@@ -126,7 +131,7 @@ def check(profile: Profile, worker: WorkerSpec) -> list[Problem]:
     if isinstance(spec, WithDraft) and spec.tensor_parallel:
         message = "llama.cpp has no tensor parallel size for drafts"
         hint = "leave it out; place the draft with engine.llama_cpp.spec-draft-device"
-        path: Path = ("speculation", "tensor_parallel")
+        path = ("speculation", "tensor_parallel")
         problems.append(Problem(path, message, hint, severity="lost", code="draft-tp"))
     return problems
 
@@ -153,7 +158,7 @@ def render(profile: Profile, worker: WorkerSpec) -> Launch:
         batch_limit = fixed_batch_limit(spec)
         draft = draft_of(profile, model)
         arguments += _spec_arguments(spec, str(spec_type or ""), draft)
-    source = "--model" if model.target.endswith(".gguf") else "--hf-repo"
+    source = "--model" if _is_file(model.target) else "--hf-repo"
     return Launch(
         command=(*worker.command, source, model.target),
         arguments=tuple(arguments),
@@ -165,6 +170,11 @@ def render(profile: Profile, worker: WorkerSpec) -> Launch:
     )
 
 
+def _is_file(source: str) -> bool:
+    """Whether weights are a local file and not a hub id."""
+    return source.endswith(".gguf") or source.startswith("/")
+
+
 def _spec_arguments(spec: Drafted, ngram_type: str, draft: str | None) -> list[str]:
     gamma = str(fixed_gamma(spec))
     if isinstance(spec, Ngram):
@@ -172,7 +182,7 @@ def _spec_arguments(spec: Drafted, ngram_type: str, draft: str | None) -> list[s
     method = getattr(spec, "method", "")
     arguments = ["--spec-type", _TYPES[method]]
     if draft:
-        arguments += ["--spec-draft-model", draft]
+        arguments += ["--spec-draft-model" if _is_file(draft) else "--spec-draft-hf", draft]
     arguments += ["--spec-draft-n-max", gamma, "--spec-draft-n-min", "0"]
     return [*arguments, "--spec-draft-p-min", "0"]  # its default changed between builds
 
@@ -261,11 +271,20 @@ def _schedule_problems(spec: Drafted) -> list[Problem]:
 
 
 def _lookup_problems(spec: Ngram, spec_type: JsonValue) -> list[Problem]:
+    path: Path
     if spec_type == "ngram-cache" and fixed_gamma(spec) != _NGRAM_CACHE_LENGTH:
         message = f"ngram-cache always guesses {_NGRAM_CACHE_LENGTH} tokens"
         hint = f"write gamma: {_NGRAM_CACHE_LENGTH}, or choose another spec-type"
-        path: Path = ("speculation", "gamma")
+        path = ("speculation", "gamma")
         return [Problem(path, message, hint, severity="lost", code="gamma-fixed")]
+    if spec_type in (None, "ngram-simple") and fixed_gamma(spec) < spec.lookup.min:
+        message = (
+            f"ngram-simple never guesses: it drops guesses shorter than its match, and gamma "
+            f"{fixed_gamma(spec)} is below lookup.min {spec.lookup.min}"
+        )
+        hint = f"write min: {fixed_gamma(spec)} or less, or choose spec-type ngram-map-k"
+        path = ("speculation", "lookup", "min")
+        return [Problem(path, message, hint, severity="lost", code="lookup-above-gamma")]
     if spec.lookup.min == spec.lookup.max:
         return []
     message = f"llama.cpp looks for one length: it uses lookup.min, {spec.lookup.min}"

@@ -61,10 +61,12 @@ def prove(model: str, profile: Profile) -> Conversation[Proof]:
     """
     slots = (yield Call("/slots")).json()
     idle = [s for s in slots if s.get("speculative") is not True]
+    spec = profile.speculation
+    match = spec.lookup.min if isinstance(spec, Ngram) else 0
     cycle = "".join(f" {word}" for word in _words(_cycle_length(profile)))
     body = {
         "prompt": cycle * 3,
-        "n_predict": _PROOF_TOKENS,
+        "n_predict": match + _PROOF_TOKENS,
         "grammar": f'root ::= "{cycle}"+',
         "ignore_eos": True,
         **_GREEDY,

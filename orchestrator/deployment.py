@@ -77,6 +77,7 @@ class _Engine:
     command: tuple[str, ...]
     version: str
     missing: str = ""
+    launches: bool = True  # whether a worker of it is ours to start
 
 
 def read_deployment(file: Path, shown_as: str | None = None) -> Deployment:
@@ -157,10 +158,11 @@ def _find_engine(fleet: Fleet, base: Path, name: str) -> _Engine | None:
         version = entry.version
         if version == "auto":
             version = ask_version(adapter, command) if launches else newest
-        return _Engine(entry, command, version)
+        return _Engine(entry, command, version, launches=launches)
     except EngineError as error:
         version = newest if entry.version == "auto" else entry.version
-        return _Engine(entry, (adapter.COMMANDS[0],), version, str(error) if launches else "")
+        missing = str(error) if launches else ""
+        return _Engine(entry, (adapter.COMMANDS[0],), version, missing, launches)
 
 
 def _engine_problems(engines: Mapping[str, _Engine | None]) -> list[Problem]:
@@ -174,6 +176,12 @@ def _engine_problems(engines: Mapping[str, _Engine | None]) -> list[Problem]:
             message = f"{engine.missing}; checked as version {engine.version}"
             path = (*root, "command")
             problems.append(Problem(path, message, severity="warning", code="no-engine"))
+        if not engine.launches and engine.entry.version == "auto":
+            message = "workers elsewhere are not asked for their version"
+            hint = f"write it; they are checked and certified as {engine.version} otherwise"
+            path = (*root, "version")
+            problem = Problem(path, message, hint, severity="warning", code="external-version")
+            problems.append(problem)
         found = ADAPTERS[name].check_arguments(engine.entry.args, engine.version)
         problems += [_below((*root, "args"), p, (*root, "version")) for p in found]
     return problems

@@ -53,7 +53,12 @@ def ask_version(adapter: Adapter, command: tuple[str, ...]) -> str:
     argv = adapter.version_command(command)
     try:
         done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=VERSION_TIMEOUT_S, check=False
+            argv,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=VERSION_TIMEOUT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError(f"{argv[0]} was asked for its version: {error}") from error

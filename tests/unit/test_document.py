@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from adapters.document import DEEPEST, LARGEST_FILE, Document, parse_document, read_document
-from adapters.problem import Problem
+from adapters.problem import Place, Problem
 
 
 def places(document: Document) -> list[tuple[int, int, str]]:
@@ -81,6 +81,11 @@ def test_a_problem_gets_its_own_place_or_its_nearest_parents(
 ) -> None:
     document = parse_document("a:\n  b: 1\n", "f.yaml")
     assert str(document.locate(Problem(path, "wrong"), at).place) == place
+
+
+def test_a_problem_that_has_a_place_keeps_it() -> None:
+    problem = Problem(("a",), "wrong", place=Place("other.yaml", 9, 9))
+    assert parse_document("a: 1\n", "f.yaml").locate(problem) is problem
 
 
 def test_a_place_in_an_empty_document_is_its_start() -> None:

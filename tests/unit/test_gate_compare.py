@@ -16,7 +16,10 @@ def generation(ids: tuple[int, ...], prompt: tuple[int, ...] = (0,)) -> Generati
     return Generation(prompt, ids, "", "length")
 
 
-def arm(name: str, changes: Answers | None = None, drafted: float | None = 10) -> Arm:
+def arm(name: str, changes: Answers | None = None, drafted: float | None = -1) -> Arm:
+    """A pass over all prompts; where nothing else is said, plain arms draft 0 tokens, others 10."""
+    if drafted == -1:
+        drafted = 0 if name.startswith("A") else 10
     ids: dict[str, tuple[int, ...] | None] = {**IDS, **(changes or {})}
     answers = {prompt: None if i is None else generation(i) for prompt, i in ids.items()}
     return Arm(name, answers, drafted, drafted)

@@ -222,6 +222,18 @@ def test_a_schedule_that_starts_with_0_is_lost() -> None:
     assert problem.severity == "lost"
 
 
+def test_a_schedule_with_one_gamma_is_no_schedule() -> None:
+    spec = {"method": "eagle3", "gamma": 5, "schedule": [{"batch": "1+", "gamma": 3}]}
+    assert llama_cpp.check(profile(spec), worker()) == []
+    launch = llama_cpp.render(profile(spec), worker())
+    assert launch.batch_limit is None
+    assert after("--spec-draft-n-max", launch.argv) == "3"
+
+
+def test_the_version_is_asked_of_the_program() -> None:
+    assert llama_cpp.version_command(("python", "-m", "x")) == ("python", "-m", "x", "--version")
+
+
 def test_mtp_uses_the_targets_own_layers_unless_a_draft_is_named() -> None:
     own = llama_cpp.render(profile({"method": "mtp", "gamma": 2}), worker()).argv
     assert "--spec-draft-model" not in own

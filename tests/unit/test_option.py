@@ -4,7 +4,7 @@ import pytest
 from pydantic import JsonValue
 
 from adapters.flag import Flag, FlagTable
-from adapters.option import merge, option_problems, spell
+from adapters.option import merge, option_problems, spell, whole
 
 TABLE = FlagTable(
     "engine",
@@ -141,3 +141,12 @@ def test_later_layers_win_whatever_the_spelling(
     layers: list[dict[str, JsonValue]], merged: dict[str, JsonValue]
 ) -> None:
     assert merge(TABLE, *layers) == merged
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(4, 4), ("4", 4), ("-1", 7), (4.5, 7), (True, 7), (None, 7), ("", 7), ("٣", 7), ([4], 7)],
+)
+def test_an_option_as_a_whole_number(value: JsonValue, number: int) -> None:
+    assert whole({"max-seqs": value}, "max-seqs", 7) == number
+    assert whole({}, "max-seqs", 7) == 7

@@ -344,7 +344,7 @@ DATA = {"a": [10, 11, 12, {"b": 1, "c": [20, 21]}], "gamma": 1}
 
 def test_paths_lead_back_to_the_file_after_items_went() -> None:
     pruned = Pruned(DATA)
-    pruned.leave_out([("a", 0), ("a", 2), ("a", 3, "c", 0)], {})
+    pruned.leave_out([("a", 0), ("a", 2), ("a", 3, "c", 0)])
     assert pruned.compact() == {"a": [11, {"b": 1, "c": [21]}], "gamma": 1}
     assert pruned.original(("a", 0)) == ("a", 1)
     assert pruned.original(("a", 1, "c", 0)) == ("a", 3, "c", 1)
@@ -354,25 +354,33 @@ def test_paths_lead_back_to_the_file_after_items_went() -> None:
 
 def test_leaving_out_twice_is_leaving_out_once() -> None:
     pruned = Pruned(DATA)
-    pruned.leave_out([("a", 0)], {})
-    pruned.leave_out([("a", 0), ("a",)], {})
-    pruned.leave_out([("a", 3, "b")], {})
+    pruned.leave_out([("a", 0)])
+    pruned.leave_out([("a", 0), ("a",)])
+    pruned.leave_out([("a", 3, "b")])
     assert pruned.compact() == {"gamma": 1}
 
 
 def test_a_stand_in_takes_the_place_of_its_value() -> None:
     pruned = Pruned(DATA)
-    pruned.leave_out([("gamma",)], {"gamma": 128})
+    pruned.leave_out([("gamma",)], lambda path: 128 if path == ("gamma",) else None)
     assert pruned.compact()["gamma"] == 128
 
 
 def test_a_missing_key_takes_its_mapping_along() -> None:
     pruned = Pruned(DATA)
-    pruned.leave_out([("a", 3, "missing")], {})
+    pruned.leave_out([("a", 3, "missing")])
     assert pruned.compact() == {"a": [10, 11, 12], "gamma": 1}
 
 
 def test_the_given_data_is_not_changed() -> None:
     pruned = Pruned(DATA)
-    pruned.leave_out([("a",)], {})
+    pruned.leave_out([("a",)])
     assert len(DATA["a"]) == 4  # type: ignore[arg-type]  # a list
+
+
+def test_what_lost_a_value_is_not_whole() -> None:
+    pruned = Pruned(DATA)
+    pruned.leave_out([("a", 3, "c", 0), ("gamma",)], lambda path: 1 if path == ("gamma",) else None)
+    assert not pruned.is_whole(("a", 3, "c"))
+    assert pruned.is_whole(("a",))
+    assert pruned.is_whole(())

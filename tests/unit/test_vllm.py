@@ -141,7 +141,29 @@ def test_refused_speculative_config_keys(extra: Any, code: str) -> None:
     assert problems[0].is_fatal
 
 
-def test_a_refused_list_value_does_not_end_the_check() -> None:
+def test_all_of_a_suffix_trees_settings_are_written_out() -> None:
+    assert spec_config(profile({"method": "suffix", "gamma": 16})) == {
+        "method": "suffix",
+        "num_speculative_tokens": 16,
+        "suffix_decoding_max_tree_depth": 24,
+        "suffix_decoding_max_cached_requests": 10000,
+        "suffix_decoding_max_spec_factor": 1.0,
+        "suffix_decoding_min_token_prob": 0.1,
+    }
+
+
+def test_a_plain_profile_takes_no_speculative_config() -> None:
+    native = {"vllm": {"speculative_config": {"draft_sample_method": "greedy"}}}
+    made = profile({"method": "none"}, engine=native)
+    assert codes(vllm.check(made, worker())) == ["option-is-ours"]
+
+
+def test_a_drafts_tensor_parallel_size_is_written() -> None:
+    made = profile({"method": "eagle3", "gamma": 4, "tensor_parallel": 1})
+    assert spec_config(made)["draft_tensor_parallel_size"] == 1
+
+
+def test_a_key_may_hold_a_mapping() -> None:
     made = ngram(speculative_config={"draft_load_config": {"load_format": "dummy"}})
     assert vllm.check(made, worker()) == []
 
