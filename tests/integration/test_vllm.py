@@ -176,6 +176,6 @@ def test_synthetic_acceptance_is_refused(
     done = fleet.run("check", str(fleet.file))
     assert done.returncode == 2
     path = "engine.vllm.speculative_config.rejection_sample_method"
-    assert f"ngram.yaml:6:51: {path}: rejection_sample_method: synthetic is lossy" in done.stdout
+    assert f"ngram.yaml:6:63: {path}: rejection_sample_method: synthetic is lossy" in done.stdout
     assert fleet.run("up", str(fleet.file)).returncode == 2
     assert not fleet.processes()

@@ -87,10 +87,13 @@ def test_a_version_that_is_given_is_not_asked_for(read: Read, engine: list[str])
     assert {m.spec.engine_version for m in deployment.members} == {"11500"}
 
 
+ELSEWHERE = GOOD.replace("port: 8501", "url: 'http://10.0.0.7:80'").replace(
+    "port: 8502", "url: 'http://[::1]:9000'"
+)
+
+
 def test_engines_elsewhere_are_not_asked(read: Read, engine: list[str]) -> None:
-    text = GOOD.replace("port: 8501", "url: 'http://10.0.0.7:80'")
-    text = text.replace("port: 8502", "url: 'http://[::1]:9000'")
-    deployment = read(text)
+    deployment = read(f"{ELSEWHERE}engines: {{llama_cpp: {{version: '11500'}}}}\n")
     assert told(deployment) == []
     assert "ask llama.cpp" not in engine
     assert [(m.spec.host, m.spec.port) for m in deployment.members] == [
@@ -98,6 +101,12 @@ def test_engines_elsewhere_are_not_asked(read: Read, engine: list[str]) -> None:
         ("::1", 9000),
     ]
     assert not any(m.is_ours for m in deployment.members)
+
+
+def test_the_version_of_an_engine_elsewhere_is_to_be_written(read: Read) -> None:
+    deployment = read(ELSEWHERE)
+    assert [p.code for p in deployment.problems] == ["external-version"]
+    assert deployment.require()
 
 
 def test_a_port_that_cannot_be_is_a_problem(read: Read) -> None:

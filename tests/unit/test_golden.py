@@ -3,12 +3,15 @@
 Adding a case is adding a file that ends with the dashes and running with --update-golden.
 """
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from adapters import ADAPTERS
 from adapters.document import parse_document
+from adapters.embedded.flag import parse
+from adapters.flag import load_flags
 from adapters.launch import Model, WorkerSpec
 from adapters.profile import Profile
 from adapters.reading import read_model, with_problems
@@ -62,3 +65,40 @@ def test_golden(case: Path, request: pytest.FixtureRequest) -> None:
 def test_every_dialect_has_goldens() -> None:
     folders = {f"{name}-{d.name}" for name, a in ADAPTERS.items() for d in a.SUPPORTED}
     assert folders == {folder.name for folder in GOLDEN.iterdir()}
+
+
+class FullDisk:
+    """A disk on which every path is a file."""
+
+    def read(self, path: str) -> str:
+        return ""
+
+    def is_file(self, path: str) -> bool:
+        return True
+
+    def is_directory(self, path: str) -> bool:
+        return True
+
+
+def arguments(case: Path) -> list[str]:
+    """The golden's arguments after the program; empty where it ends in errors."""
+    lines = case.read_text().partition(DASHES)[2].splitlines()
+    program = ADAPTERS[case.parent.name.rpartition("-")[0]].COMMANDS[0]
+    if program not in lines:
+        return []
+    rest = lines[lines.index(program) + 1 :]
+    return [shlex.split(line)[0] for line in rest if not line.startswith(("env ", "batch-limit "))]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda p: f"{p.parent.name}/{p.stem}")
+def test_every_option_is_the_engines_own(case: Path) -> None:
+    engine, _, version = case.parent.name.rpartition("-")
+    table = load_flags(engine, version)
+    unknown = [a for a in arguments(case) if a.startswith("--") and not table.find(a)]
+    assert not unknown
+
+
+@pytest.mark.parametrize("case", sorted(GOLDEN.glob("llama_cpp-*/*.txt")), ids=lambda p: p.stem)
+def test_the_embedded_server_takes_the_same_arguments(case: Path) -> None:
+    parsed = parse(arguments(case), {}, FullDisk())
+    assert parsed.action == "serve"
