@@ -13,6 +13,7 @@ from orchestrator.gate.prompt import Prompt
 from orchestrator.readiness import base_url
 from orchestrator.wire import engine_client
 
+ROUNDS = 2
 _COUNTERS = ("drafts", "drafted", "accepted")
 
 
@@ -53,35 +54,50 @@ def control_of(deployment: Deployment) -> Member | None:
     return None
 
 
-async def measure_type(deployment: Deployment, router_url: str, prompts: Sequence[Prompt]) -> Row:
-    """Ask each prompt of one type plain, then through the router, then of the control if any."""
+async def measure_type(deployment: Deployment, router_url: str, prompt: Prompt) -> Row:
+    """Ask plain, the router and the control, if any, in turn; the faster of two rounds counts.
+
+    Turns and rounds, because a shared machine's speed drifts.
+    """
     plain = next(m for m in deployment.members if not m.profile.is_speculating)
     control = control_of(deployment)
-    model = plain.spec.model.name
-    direct = [await _ask_warm(base_url(plain), model, prompt) for prompt in prompts]
     before = {m.name: await _counters(m) for m in deployment.members}
-    routed = [await _ask_warm(router_url, model, prompt) for prompt in prompts]
+    direct, routed, beside = [], [], []
+    for _ in range(ROUNDS):
+        direct.append(await _ask_warm(base_url(plain), plain, prompt))
+        routed.append(await _ask_warm(router_url, plain, prompt))
+        if control and not _is_plain(deployment, routed[-1]):
+            beside.append(await _ask_warm(base_url(control), plain, prompt))
     headers = routed[0].headers
     worker = deployment.member(headers["x-draftgate-worker"])
     after = await _counters(worker)
     rise = {key: _rise(before[worker.name], after, key) for key in _COUNTERS}
-    beside = None
-    if control and worker.profile.is_speculating:
-        beside = _rate([await _ask_warm(base_url(control), model, p) for p in prompts])
     return Row(
         type=headers["x-draftgate-type"],
         profile=headers["x-draftgate-profile"],
         reason=headers["x-draftgate-reason"],
-        plain=_rate(direct),
-        routed=_rate(routed),
-        control=beside,
+        plain=_best(direct),
+        routed=_best(routed),
+        control=_best(beside) if beside else None,
         alpha=acceptance_rate(rise["accepted"], rise["drafted"]),
         tau=acceptance_length(rise["accepted"], rise["drafts"]),
     )
 
 
-async def _ask_warm(url: str, model: str, prompt: Prompt) -> Answer:
+def is_speculated(deployment: Deployment, request_type: str) -> bool:
+    """Whether the type's route begins with a speculating profile."""
+    hops = deployment.require().hops(request_type)
+    profiles = {m.profile.profile: m.profile for m in deployment.members}
+    return bool(hops) and hops[0].profile in profiles and profiles[hops[0].profile].is_speculating
+
+
+def _is_plain(deployment: Deployment, answer: Answer) -> bool:
+    return not deployment.member(answer.headers["x-draftgate-worker"]).profile.is_speculating
+
+
+async def _ask_warm(url: str, plain: Member, prompt: Prompt) -> Answer:
     """The answer when the engine has just seen the prompt, so that decoding is what is timed."""
+    model = plain.spec.model.name
     await _ask(url, model, replace(prompt, request={**prompt.request, "max_tokens": 1}))
     return await _ask(url, model, prompt)
 
@@ -114,5 +130,5 @@ def _rise(
     return None if last is None else last - (before[key] or 0)
 
 
-def _rate(answers: Sequence[Answer]) -> float:
-    return sum(a.tokens for a in answers) / sum(a.seconds for a in answers)
+def _best(answers: Sequence[Answer]) -> float:
+    return max(answer.tokens / answer.seconds for answer in answers)

@@ -10,7 +10,7 @@ import click
 
 from adapters import ADAPTERS
 from orchestrator.app import router_config
-from orchestrator.demo import Row, control_of, measure_type
+from orchestrator.demo import Row, control_of, is_speculated, measure_type
 from orchestrator.deployment import Deployment, Member, read_deployment
 from orchestrator.errors import GateFailedError, InputError
 from orchestrator.gate.prompt import Prompt, read_prompts
@@ -22,6 +22,7 @@ from orchestrator.supervisor import Supervisor, run_until_signal, state_folder
 
 GATE_TOKENS = 32  # a prompt; the demo shows the job, `draftgate gate` does it in full
 MEASURED_TOKENS = 64
+PLAIN_TOKENS = 32  # where both sides are plain, there is little to see
 
 
 @click.command()
@@ -128,14 +129,12 @@ class _Show:
         return [m for m in self.deployment.members if m.profile.is_speculating and m != control]
 
     async def _measure(self, url: str) -> None:
-        prompts = _shorter(read_prompts(shipped("prompts"), per_type=1), MEASURED_TOKENS)
-        by_type: dict[str, list[Prompt]] = {}
-        for prompt in prompts:
-            by_type.setdefault(prompt.type, []).append(prompt)
         rows = []
-        for name, asked in by_type.items():
-            click.echo(f"measuring {name}")
-            rows.append(await measure_type(self.deployment, url, asked))
+        for prompt in read_prompts(shipped("prompts"), per_type=1):
+            click.echo(f"measuring {prompt.type}")
+            guesses = is_speculated(self.deployment, prompt.type)
+            tokens = MEASURED_TOKENS if guesses else PLAIN_TOKENS
+            rows.append(await measure_type(self.deployment, url, *_shorter([prompt], tokens)))
         for line in _table(rows):
             click.echo(line)
 
@@ -150,7 +149,7 @@ def _show_trial(trial: Trial, prompts: list[Prompt]) -> None:
 
 
 def _table(rows: list[Row]) -> list[str]:
-    """Aligned text, at concurrency 1; the reason comes last because it is long."""
+    """Aligned text, one request at a time; the reason comes last because it is long."""
     has_control = any(row.control for row in rows)
     head = ["type", "profile", "plain tok/s", "router tok/s", "speed-up"]
     head += ["never drafting", "over that"] if has_control else []

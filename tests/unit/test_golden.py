@@ -98,7 +98,10 @@ def test_every_option_is_the_engines_own(case: Path) -> None:
     assert not unknown
 
 
-@pytest.mark.parametrize("case", sorted(GOLDEN.glob("llama_cpp-*/*.txt")), ids=lambda p: p.stem)
+LLAMA_CASES = [c for c in CASES if c.parent.name.startswith("llama_cpp-") and arguments(c)]
+
+
+@pytest.mark.parametrize("case", LLAMA_CASES, ids=lambda p: p.stem)
 def test_the_embedded_server_takes_the_same_arguments(case: Path) -> None:
     parsed = parse(arguments(case), {}, FullDisk())
     assert parsed.action == "serve"
