@@ -1,6 +1,6 @@
 """CPU seconds of the command line, beside its limits and beside what it is built on, in one run.
 
-    python bench/command_line.py          prints a table; docs/performance.md holds one such output
+python bench/command_line.py          prints a table; docs/performance.md holds one such output
 """
 
 import resource

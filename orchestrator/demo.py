@@ -13,7 +13,6 @@ from orchestrator.gate.prompt import Prompt
 from orchestrator.readiness import base_url
 from orchestrator.wire import engine_client
 
-ROUNDS = 2
 _COUNTERS = ("drafts", "drafted", "accepted")
 
 
@@ -54,8 +53,8 @@ def control_of(deployment: Deployment) -> Member | None:
     return None
 
 
-async def measure_type(deployment: Deployment, router_url: str, prompt: Prompt) -> Row:
-    """Ask plain, the router and the control, if any, in turn; the faster of two rounds counts.
+async def measure_type(deployment: Deployment, router_url: str, prompt: Prompt, rounds: int) -> Row:
+    """Ask plain, the router and the control, if any, in turn; the fastest round counts.
 
     Turns and rounds, because a shared machine's speed drifts.
     """
@@ -63,7 +62,7 @@ async def measure_type(deployment: Deployment, router_url: str, prompt: Prompt) 
     control = control_of(deployment)
     before = {m.name: await _counters(m) for m in deployment.members}
     direct, routed, beside = [], [], []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         direct.append(await _ask_warm(base_url(plain), plain, prompt))
         routed.append(await _ask_warm(router_url, plain, prompt))
         if control and not _is_plain(deployment, routed[-1]):

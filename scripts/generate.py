@@ -1,6 +1,6 @@
 """Write the files that are generated from the code; with --check, only tell which are not current.
 
-    python -m scripts.generate [--check]
+python -m scripts.generate [--check]
 """
 
 import json

@@ -20,9 +20,10 @@ from orchestrator.router import Router
 from orchestrator.shipped import shipped
 from orchestrator.supervisor import Supervisor, run_until_signal, state_folder
 
-GATE_TOKENS = 32  # a prompt; the demo shows the job, `draftgate gate` does it in full
-MEASURED_TOKENS = 64
-PLAIN_TOKENS = 32  # where both sides are plain, there is little to see
+GATE_TOKENS = 24  # a prompt; the demo shows the job, `draftgate gate` does it in full
+MEASURED = (48, 2)  # tokens of an answer, rounds
+MEASURED_PLAIN = (16, 1)  # where both sides are plain, there is little to see
+WORTH = 1.1
 
 
 @click.command()
@@ -133,9 +134,10 @@ class _Show:
         for prompt in read_prompts(shipped("prompts"), per_type=1):
             click.echo(f"measuring {prompt.type}")
             guesses = is_speculated(self.deployment, prompt.type)
-            tokens = MEASURED_TOKENS if guesses else PLAIN_TOKENS
-            rows.append(await measure_type(self.deployment, url, *_shorter([prompt], tokens)))
-        for line in _table(rows):
+            tokens, rounds = MEASURED if guesses else MEASURED_PLAIN
+            short = _shorter([prompt], tokens)[0]
+            rows.append(await measure_type(self.deployment, url, short, rounds))
+        for line in [*_table(rows), "", *_conclusions(rows)]:
             click.echo(line)
 
 
@@ -162,6 +164,27 @@ def _table(rows: list[Row]) -> list[str]:
         ).rstrip()
         for line in cells
     ]
+
+
+def _conclusions(rows: list[Row]) -> list[str]:
+    """What the figures say of each type that was speculated; against the control, if there is one.
+
+    An engine with a speculative configuration can be faster without a single guess.
+    """
+    lines = []
+    for row in rows:
+        if row.tau is None:
+            continue
+        gain = row.routed / (row.control or row.plain)
+        over = "a worker that never drafts" if row.control else "plain"
+        if gain >= WORTH:
+            lines.append(f"{row.type}: guessing pays here, {gain:.2f}× over {over}")
+        else:
+            words = (
+                f"guessing does not pay here, {gain:.2f}× over {over} although τ is {row.tau:.1f}"
+            )
+            lines.append(f"{row.type}: {words}; route it to plain")
+    return lines
 
 
 def _cells(row: Row, has_control: bool) -> list[str]:

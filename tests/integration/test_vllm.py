@@ -2,6 +2,7 @@
 gate's own proof: a wrong verify step and a wrong model in the same engine are caught."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tests.harness import ROOT, TestFleet, fleet_of, free_port, until
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
-METHODS = ("ngram", "draft_model", "eagle3")
+METHODS = ("ngram", "draft_model", "eagle3", "suffix")
 PROMPTS = (
     "The river runs past the mill and the mill runs",
     "one two three four one two three four one two",
@@ -25,7 +26,7 @@ PROMPTS = (
 
 def fleet_yaml(python: Path, models: Path, workers: list[str]) -> str:
     routes = "edit: [ngram, plain], chat: [plain]"
-    if len(workers) > 2:
+    if any("eagle3" in worker for worker in workers):
         routes = "edit: [ngram, plain], chat: [eagle3, plain]"
     lines = "\n".join(
         f"  - {{model: tiny, engine: vllm, {w}, port: {free_port()}}}" for w in workers
@@ -46,6 +47,7 @@ engines:
       VLLM_CPU_OMP_THREADS_BIND: nobind
       VLLM_NO_USAGE_STATS: "1"
       OMP_NUM_THREADS: "1"
+      NUMBA_NUM_THREADS: "1"
       HF_HUB_OFFLINE: "1"
     start_timeout_s: 300
 workers:
@@ -55,6 +57,13 @@ routes: {{{routes}}}
 gate: {{prompts: prompts.jsonl}}
 router: {{listen: "127.0.0.1:{free_port()}", admin: "127.0.0.1:{free_port()}"}}
 """
+
+
+def methods(python: Path) -> list[str]:
+    """suffix needs a package that is compiled; scripts/setup --suffix tries."""
+    look = "import importlib.util as u, sys; sys.exit(u.find_spec('arctic_inference') is None)"
+    has_suffix = subprocess.run([python, "-c", look], check=False).returncode == 0
+    return [method for method in METHODS if method != "suffix" or has_suffix]
 
 
 def make_fleet(
@@ -75,31 +84,32 @@ def make_fleet(
 def fleet(
     vllm_python: Path, tiny_models: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TestFleet]:
-    """plain, ngram, draft_model and eagle3, up."""
+    """plain, ngram, draft_model, eagle3 and suffix (where it was built), up."""
     workers = ["name: plain-0, profile: plain"]
-    workers += [f"name: {method}-0, profile: {method}" for method in METHODS]
+    workers += [f"name: {method}-0, profile: {method}" for method in methods(vllm_python)]
     made = make_fleet(tmp_path_factory.mktemp("vllm"), vllm_python, tiny_models, workers)
     with fleet_of(made):
         made.up(timeout=600)
         yield made
 
 
-def test_every_method_is_ready_and_drafts(fleet: TestFleet) -> None:
+def test_every_method_is_ready_and_drafts(fleet: TestFleet, vllm_python: Path) -> None:
     workers = fleet.status()["workers"]
     assert {w["state"] for w in workers.values()} == {"ready"}
-    for method in METHODS:
+    for method in methods(vllm_python):
         assert workers[f"{method}-0"]["drafted"] > 0
         assert workers[f"{method}-0"]["version"].startswith("0.32")
     prints = {w["fingerprint"] for w in workers.values()}
-    assert len(prints) == len(workers), "each configuration has its own fingerprint"
+    assert len(prints) == len(workers), "each method has its own fingerprint"
 
 
-def test_gate_passes_every_method(fleet: TestFleet) -> None:
+def test_gate_passes_every_method(fleet: TestFleet, vllm_python: Path) -> None:
     done = fleet.run("gate", str(fleet.file), "--json", timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     trials = {trial["candidate"]: trial for trial in json.loads(done.stdout)}
     assert set(trials) == {"ngram-0", "eagle3-0"}, "what a route names is gated by default"
-    named = fleet.run("gate", str(fleet.file), "--candidate", "draft_model-0", timeout=600)
+    others = [f"--candidate={m}-0" for m in methods(vllm_python) if m not in ("ngram", "eagle3")]
+    named = fleet.run("gate", str(fleet.file), *others, timeout=600)
     assert named.returncode == 0, named.stdout + named.stderr
     certificate = json.loads(Path(trials["ngram-0"]["certificate"]).read_text())
     assert certificate["verdict"] == "pass"
