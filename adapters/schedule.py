@@ -61,7 +61,10 @@ def _join_problems(index: int, before: Tier, tier: Tier) -> list[Problem]:
         message = f"{tier.batch} overlaps {before.batch}"
         return [_batch_problem(index, message, hint, "schedule-overlap")]
     if first > last + 1:
-        message = f"batch sizes {last + 1} to {first - 1} have no gamma"
+        missing = (
+            f"size {last + 1} has" if first == last + 2 else f"sizes {last + 1} to {first - 1} have"
+        )
+        message = f"batch {missing} no gamma"
         return [_batch_problem(index, message, hint, "schedule-gap")]
     return []
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from adapters.document import read_document
+from adapters.native import native_problems
 from adapters.problem import Problem, sort_problems
-from adapters.reading import check_profile
+from adapters.reading import check_profile, with_problems
 from orchestrator.deployment import read_deployment
 from orchestrator.errors import InputError
 from orchestrator.fleet_file import is_fleet
@@ -44,7 +45,10 @@ def check_file(file: Path) -> list[Problem]:
     document = read_document(file, str(file))
     if is_fleet(document):
         return list(read_deployment(file, str(file)).problems)
-    return check_profile(document).problems
+    reading = check_profile(document)
+    if reading.value is not None:
+        reading = with_problems(reading, native_problems(reading.value))
+    return reading.problems
 
 
 def _default_paths() -> tuple[Path, ...]:
