@@ -29,7 +29,7 @@ class Record:
     launch: str  # digest of the whole launch: argv, env, files
     port: int
     pid: int | None = None
-    created: float | None = None  # the process's start, seconds since the epoch
+    created: float | None = None  # mark of the process's start: orchestrator/process.py
     log: str = ""
 
 
