@@ -145,3 +145,11 @@ def test_whole_files_shown_in_the_docs_are_valid(
     for key, at in (("profile", "profiles/profile.schema.json"), ("fleet", "fleet.schema.json")):
         if next(iter(data), None) == key:
             assert [e.message for e in schema(at).iter_errors(data)] == []
+
+
+def test_every_module_has_its_line_in_structure() -> None:
+    text = (ROOT / "docs" / "structure.md").read_text()
+    modules = [*(ROOT / "adapters").rglob("*.py"), *(ROOT / "orchestrator").rglob("*.py")]
+    modules += [*(ROOT / "scripts").glob("*.py"), *(ROOT / "tests").glob("*.py")]
+    named = (m for m in modules if m.name != "__init__.py" and m.parent.name != "command")
+    assert [m.name for m in named if f"{m.name}`" not in text] == []
