@@ -13,7 +13,7 @@ from orchestrator.state import Record, StateFolder, WorkerState
 from orchestrator.weights import prepare
 from orchestrator.worker import Pace, Worker, full_digest
 
-logger = logging.getLogger(__name__)
+LOG = logging.getLogger("draftgate.supervisor")
 
 STRAY_GRACE_S = 10.0
 Say = Callable[[str], None]
@@ -153,7 +153,7 @@ class Supervisor:
         try:
             self.folder.write_status(self.phase, states)
         except OSError as error:
-            logger.warning("the status cannot be written: %s", error)
+            LOG.warning("the status cannot be written: %s", error)
         for name, state in states.items():
             said = (state.state, state.detail)
             if self._said.get(name) != said and state.state != "stopped":

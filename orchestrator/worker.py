@@ -23,7 +23,7 @@ from orchestrator.readiness import Evidence, base_url, examine, is_healthy
 from orchestrator.state import Record, StateFolder, WorkerState
 from orchestrator.wire import engine_client
 
-logger = logging.getLogger(__name__)
+LOG = logging.getLogger("draftgate.supervisor")
 
 LOG_TAIL_LINES = 20
 WATCH_PAUSE_S = 2.0
@@ -97,7 +97,7 @@ class Worker:
             self._is_adopted = False
             if time.time() - self.state.since > SETTLED_S:
                 backoff = self._pace.first_backoff
-            logger.warning("%s: %s; starting it again in %g s", self.member.name, cause, backoff)
+            LOG.warning("%s: %s; starting it again in %g s", self.member.name, cause, backoff)
             detail = f"{cause}; next start in {backoff:g} s"
             self._set("starting", detail, restarts=self.state.restarts + 1)
             await self._pause(backoff)
@@ -130,7 +130,7 @@ class Worker:
         record = Record(name, uuid.uuid4().hex, full_digest(self.member), launch.port, log=str(log))
         self._folder.write_record(record)
         self._record = record  # before the process exists: a failure below must clean it up
-        logger.info("%s: %s", name, launch.shell())
+        LOG.info("%s: %s", name, launch.shell())
         self._set("starting", "waiting for the engine")
         cwd = self.member.base
         try:
