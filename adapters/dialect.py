@@ -41,10 +41,10 @@ def choose_dialect(supported: Sequence[Dialect], version: str) -> tuple[Dialect,
 
 def version_problems(title: str, supported: Sequence[Dialect], version: str) -> list[Problem]:
     """A warning that names the dialect used when this version is not one that was looked at."""
+    known = ", ".join(d.name for d in supported)
     dialect, is_known = choose_dialect(supported, version)
     if is_known:
         return []
-    known = ", ".join(d.name for d in supported)
     message = f"{title} {version} is not a version known here; it is spoken to as {dialect.name}"
     hint = f"known: {known}; run the gate before you trust it"
     return [Problem((), message, hint, severity="warning", code="unknown-version")]

@@ -19,6 +19,7 @@ from adapters.problem import Path, Place, Problem
 LARGEST_FILE = 16 * 2**20  # bytes; a fleet of 10,000 workers takes about 1 MiB
 DEEPEST = 32
 REPEATED = "repeated-key"
+NOT_YAML = "not-yaml"
 
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -35,6 +36,7 @@ class Document:
     keys: dict[Path, Place] = field(default_factory=dict)
     values: dict[Path, Place] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    is_torn: bool = False  # the parse ended early: what stands in `data` is not all
 
     def locate(self, problem: Problem, at: str = "value") -> Problem:
         """The problem with its place: of the path itself, or of its nearest parent in the file."""
@@ -76,9 +78,14 @@ def parse_document(text: str, file: str) -> Document:
         mark = error.problem_mark or error.context_mark
         place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file, 1, 1)
         words = ", ".join(w for w in (error.context, error.problem) if w)
-        document.problems.append(Problem((), f"not YAML: {words}", _yaml_hint(words), place=place))
+        hint = _yaml_hint(words)
+        document.problems.append(
+            Problem((), f"not YAML: {words}", hint, code=NOT_YAML, place=place)
+        )
+        document.is_torn = True
     except yaml.reader.ReaderError:
         document.problems.append(_bad_character(text, file))
+        document.is_torn = True
     return document
 
 
@@ -89,7 +96,7 @@ def _bad_character(text: str, file: str) -> Problem:
     before = text[:position]
     place = Place(file, before.count("\n") + 1, position - before.rfind("\n"))
     message = f"not YAML: the character {text[position : position + 1]!r} is not allowed"
-    return Problem((), message, "remove it", place=place)
+    return Problem((), message, "remove it", code=NOT_YAML, place=place)
 
 
 def _events(text: str) -> Iterator[Any]:
@@ -107,7 +114,8 @@ def _yaml_hint(words: str) -> str:
 
 def _unreadable(name: str, message: str, line: int = 1) -> Document:
     document = Document(name)
-    document.problems.append(Problem((), message, place=Place(name, line, 1)))
+    document.problems.append(Problem((), message, code="unreadable", place=Place(name, line, 1)))
+    document.is_torn = True
     return document
 
 
@@ -152,7 +160,7 @@ class _Builder:
             self._complain(event, message, hint, self._place(event, None))
 
     def _complain(
-        self, event: Any, message: str, hint: str, path: Path = (), code: str = ""
+        self, event: Any, message: str, hint: str, path: Path = (), code: str = "yaml-not-read"
     ) -> None:
         problem = Problem(path, message, hint, code=code, place=self._mark(event))
         self.document.problems.append(problem)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from adapters.document import REPEATED, Document, read_document
-from adapters.problem import Path, Problem, did_you_mean, path_text
+from adapters.problem import Path, Problem, did_you_mean, near_match, path_text
 from adapters.profile import LARGEST_GAMMA, NAME_PATTERN, Profile
 from adapters.pruning import Pruned
 from adapters.schedule import profile_problems
@@ -96,6 +96,8 @@ def _is_founded(pruned: Pruned, problem: Problem) -> bool:
 def read_model(document: Document, model: type[M]) -> Reading[M]:
     """Validate strictly as JSON; after mistakes, validate what is left without them."""
     problems, pruned = list(document.problems), Pruned(document.data)
+    if document.is_torn:
+        return Reading(document, None, problems, pruned)
     if document.data is None:
         empty = Problem((), "the file is empty", code="empty-file")
         return Reading(document, None, problems or [document.locate(empty)], pruned)
@@ -113,7 +115,9 @@ def read_model(document: Document, model: type[M]) -> Reading[M]:
         problems += [_located(document, p) for p in _new(found, unread)]
         unread |= {p.path for p in found}
         pruned.leave_out(p.path for p in found if p.code == "unknown-key")
-        pruned.leave_out((p.path for p in found if p.code != "unknown-key"), _stand_in)
+        meant = _meant_methods(details)
+        rest = [p.path for p in found if p.code != "unknown-key"]
+        pruned.leave_out(rest, lambda path, meant=meant: meant.get(path, _stand_in(path)))  # type: ignore[misc]
     return Reading(document, value, problems, pruned, frozenset(unread))
 
 
@@ -125,6 +129,19 @@ def _new(found: list[Problem], unread: set[Path]) -> Iterator[Problem]:
         has_cause = any(len(p) > len(path) and p[: len(path)] == path for p in paths)
         if path not in unread and not has_cause:
             yield problem
+
+
+def _meant_methods(details: list[ErrorDetails]) -> dict[Path, str]:
+    """A misspelled tag is taken for its near match, so that what stands beside it is read too."""
+    meant: dict[Path, str] = {}
+    for detail in details:
+        if detail["type"] == "union_tag_invalid":
+            tags = [tag.strip("' ") for tag in detail["ctx"]["expected_tags"].split(",")]
+            near = near_match(str(detail["ctx"]["tag"]), tags)
+            if near:
+                key = detail["ctx"]["discriminator"].strip("'")
+                meant[(*(part for part in detail["loc"]), key)] = near
+    return meant
 
 
 def _stand_in(path: Path) -> Any:
@@ -174,7 +191,10 @@ def _complaint(data: Any, detail: ErrorDetails, model: type[BaseModel]) -> Probl
 
 def _missing(path: Path, detail: ErrorDetails, model: type[BaseModel]) -> Problem:
     if detail["type"] == "union_tag_not_found":
-        path = (*path, detail["ctx"]["discriminator"].strip("'"))
+        tag = detail["ctx"]["discriminator"].strip("'")
+        tags = _schema_at(model, detail["loc"]).get("discriminator", {}).get("mapping", {})
+        hint = f"one of: {', '.join(tags)}"
+        return Problem((*path, tag), f"{tag!r} is missing", hint, code="missing-key")
     text = _description(model, detail["loc"]) if detail["type"] == "missing" else ""
     return Problem(path, f"{path_text(path[-1:])!r} is missing", text, code="missing-key")
 
@@ -199,17 +219,22 @@ def _reason(detail: ErrorDetails) -> tuple[str, str]:
     if kind == "value_error":
         return f"{_seen(seen)}: {context['error']}", ""
     if kind in _EXPECTED:
-        return f"expected {_EXPECTED[kind]}, found {_seen(seen)}", _quote_hint(kind, seen)
+        return f"expected {_EXPECTED[kind]}, found {_seen(seen)}", _kind_hint(kind, seen)
     message = detail["msg"]
     return f"{message[0].lower()}{message[1:]}, found {_seen(seen)}", ""
 
 
-def _quote_hint(kind: str, seen: Any) -> str:
+def _kind_hint(kind: str, seen: Any) -> str:
     if kind == "string_type" and isinstance(seen, bool | int | float):
         return "put it in quotes"
     if kind.startswith("bool") and str(seen).lower() in ("on", "off", "yes", "no"):
         return f"write {'true' if str(seen).lower() in ('on', 'yes') else 'false'}"
-    return ""
+    is_quoted = isinstance(seen, str) and (seen in ("true", "false") or _is_number(seen))
+    return "remove the quotes" if is_quoted else ""
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.removeprefix("-").replace(".", "", 1).isdigit()
 
 
 def _seen(value: Any) -> str:

@@ -14,7 +14,8 @@ def profile_problems(profile: Profile) -> list[Problem]:
     spec = profile.speculation
     problems: list[Problem] = []
     if isinstance(spec, Ngram) and spec.lookup.min > spec.lookup.max:
-        message = f"min ({spec.lookup.min}) is above max ({spec.lookup.max})"
+        default = "" if "max" in spec.lookup.model_fields_set else ", the default"
+        message = f"min ({spec.lookup.min}) is above max ({spec.lookup.max}{default})"
         path: Path = ("speculation", "lookup", "min")
         hint, rests_on = "write min <= max", (("speculation", "lookup"),)
         problems.append(Problem(path, message, hint, code="lookup-order", rests_on=rests_on))

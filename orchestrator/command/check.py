@@ -47,7 +47,13 @@ def check_file(file: Path) -> list[Problem]:
         return list(read_deployment(file, str(file)).problems)
     reading = check_profile(document)
     if reading.value is not None:
-        reading = with_problems(reading, native_problems(reading.value))
+        found = native_problems(reading.value)
+        is_found_by_name = file.absolute().parent.name == "profiles"
+        if is_found_by_name and reading.value.profile not in (file.stem, "unread"):
+            message = f"fleets find a profile by its file's name, {file.stem!r}"
+            hint = f"name the file {reading.value.profile}.yaml"
+            found.append(Problem(("profile",), message, hint, "warning", "file-name"))
+        reading = with_problems(reading, found)
     return reading.problems
 
 

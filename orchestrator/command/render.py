@@ -10,6 +10,7 @@ from adapters import ADAPTERS
 from adapters.document import read_document
 from adapters.launch import Launch, Model, WorkerSpec
 from adapters.problem import Problem, did_you_mean
+from adapters.profile import Profile
 from adapters.reading import read_profile, with_problems
 from orchestrator.deployment import Member, read_deployment
 from orchestrator.errors import InputError
@@ -63,10 +64,13 @@ def _require_no_options(ctx: click.Context) -> None:
 
 
 def _profile_file(source: Path) -> Path:
-    named = shipped("profiles") / f"{source}.yaml"
-    if source.is_file() or not named.is_file():
-        return source
-    return named
+    """A file, or the name of a profile: in profiles/ here, or among those that are shipped."""
+    folders = (Path("profiles"), shipped("profiles"))
+    for path in (source, *(folder / f"{source}.yaml" for folder in folders)):
+        if path.is_file():
+            return path
+    names = {path.stem for folder in folders for path in folder.glob("*.yaml")}
+    raise InputError(f"{source}: neither a file nor a profile; {did_you_mean(str(source), names)}")
 
 
 def _render_fleet(source: Path, form: str) -> int:
@@ -96,7 +100,7 @@ def _render_profile(file: Path, engine: str | None, form: str, options: dict[str
     profile = reading.value
     if profile is None or not reading.is_usable:
         raise InputError(reading.problems)
-    drafts = {profile.draft_name or "draft": options["draft"]} if options["draft"] else {}
+    drafts = _drafts(profile, options["draft"])
     model = Model(Path(options["model"]).stem, options["model"], options["context"], drafts)
     command_ = (adapter.COMMANDS[0],)
     worker = WorkerSpec("worker", version, command_, model, options["port"])
@@ -111,6 +115,15 @@ def _render_profile(file: Path, engine: str | None, form: str, options: dict[str
     _warn(reading.problems)
     click.echo(launch.text(), nl=False)
     return 0
+
+
+def _drafts(profile: Profile, draft: str | None) -> dict[str, str]:
+    name, spec = profile.draft_name, profile.speculation
+    if draft is None and name is not None:
+        raise InputError(f"method {spec.method} needs a draft: --draft PATH or hub id")
+    if draft is not None and name is None:
+        click.echo(f"warning: --draft is not used: method {spec.method} needs none", err=True)
+    return {name: draft} if name and draft else {}
 
 
 def _as_json(

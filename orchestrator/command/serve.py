@@ -38,6 +38,7 @@ def command(fleet: Path, listen: str | None, admin: str | None, access_log: bool
         admin=_address(admin) or config.admin,
     )
     show_warnings(deployment.problems)
+    logging.getLogger("draftgate").setLevel(logging.INFO)
     logging.getLogger("draftgate.access").disabled = not access_log
     for upstream in config.upstreams:
         admitted = f"not routed to: {upstream.refused}" if upstream.refused else "admitted"

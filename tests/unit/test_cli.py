@@ -221,11 +221,11 @@ def test_render_as_json(run: Run, engine: str, profile: str) -> None:
     [
         (["edit.yaml"], "--engine is missing: known: "),
         (["edit.yaml", "--engine", "lama_cpp"], "did you mean 'llama_cpp'?"),
-        (["no.yaml", "--engine", "llama_cpp"], "no.yaml:1:1: cannot be read"),
-        (["nothing", "--engine", "llama_cpp"], "nothing:1:1: cannot be read"),
+        (["no.yaml", "--engine", "llama_cpp"], "no.yaml: neither a file nor a profile"),
+        (["nothing", "--engine", "llama_cpp"], "nothing: neither a file nor a profile"),
         (["bad.yaml", "--engine", "llama_cpp"], "must be at most 128"),
         (["suffix", "--engine", "llama_cpp"], "no suffix decoding"),
-        (["chat-draft", "--engine", "llama_cpp"], "has no draft named"),
+        (["chat-draft", "--engine", "llama_cpp"], "needs a draft: --draft PATH"),
     ],
 )
 def test_render_refuses(run: Run, tmp_path: Path, arguments: list[str], words: str) -> None:

@@ -250,7 +250,9 @@ def test_a_file_that_is_no_fleet_has_problems_and_no_members(read: Read, text: s
 
 def test_a_fleet_that_is_not_there(tmp_path: Path) -> None:
     deployment = read_deployment(tmp_path / "no.yaml", "no.yaml")
-    assert told(deployment) == ["no.yaml:1:1: cannot be read: No such file or directory"]
+    assert told(deployment) == [
+        "no.yaml:1:1: cannot be read: No such file or directory [unreadable]"
+    ]
 
 
 @pytest.mark.parametrize(
