@@ -1,5 +1,6 @@
 """From a document to a checked model: every mistake at once, each at its line and column."""
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
@@ -255,9 +256,15 @@ def _description(model: type[BaseModel], loc: tuple[str | int, ...]) -> str:
     return str(properties.get(loc[-1], {}).get("description", ""))
 
 
+@functools.cache
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Building it takes 20 ms, and a file may hold thousands of mistakes."""
+    return model.model_json_schema()
+
+
 def _schema_at(model: type[BaseModel], loc: tuple[str | int, ...]) -> dict[str, Any]:
     """The part of the model's JSON schema that `loc` leads to; unions are entered by their tag."""
-    root = model.model_json_schema()
+    root = _schema(model)
     here: dict[str, Any] = root
     for part in loc:
         here = _step_schema(root, here, part)

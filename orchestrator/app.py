@@ -10,6 +10,7 @@ from orchestrator.gate.trial import certificate_folder
 from orchestrator.pick import Upstream
 from orchestrator.router import RouterConfig
 from orchestrator.state import StateFolder
+from orchestrator.worker import full_digest
 
 MEGABYTE = 2**20
 
@@ -31,7 +32,7 @@ def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterC
         admin=split_address(fleet.router.admin),
         type_header=fleet.router.type_header,
         body_limit=fleet.router.body_limit_mb * MEGABYTE,
-        worker_states=_states(folder) if folder else None,
+        worker_states=_states(folder, deployment) if folder else None,
     )
 
 
@@ -52,12 +53,21 @@ def _upstream(member: Member, certificates: Path | None) -> Upstream:
     )
 
 
-def _states(folder: StateFolder) -> Callable[[], Mapping[str, str]]:
-    """States as the supervisor wrote them; none without a supervisor: then health alone counts."""
+def _states(folder: StateFolder, deployment: Deployment) -> Callable[[], Mapping[str, str]]:
+    """States as the supervisor wrote them; none without a supervisor: then health alone counts.
+
+    Certificates were looked at for the launches in the files: a worker that runs another one is not
+    ready for this router.
+    """
+    launches = {m.name: full_digest(m) for m in deployment.members if m.is_ours}
 
     def read() -> dict[str, str]:
         if not folder.is_locked():
             return {}
-        return {name: state.state for name, state in folder.read_status()[1].items()}
+        states = folder.read_status()[1]
+        return {
+            name: state.state if state.launch == launches.get(name) else "running another launch"
+            for name, state in states.items()
+        }
 
     return read

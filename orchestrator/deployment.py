@@ -1,5 +1,6 @@
 """Deployment: a fleet with its profiles, engines and launches worked out, and every problem."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -113,7 +114,7 @@ def _find_profile(fleet: Fleet, base: Path, name: str) -> Reading[Profile] | Non
     """From the fleet's own folder first, then from those that come with draftgate."""
     own = base / fleet.profiles / f"{name}.yaml"
     for path in (own, shipped("profiles") / f"{name}.yaml"):
-        if path.is_file():
+        if os.path.isfile(path):  # noqa: PTH113 — Path.is_file raises on names too long
             return _named(read_profile(path, _short(path)), name)
     return None
 

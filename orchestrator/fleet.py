@@ -1,5 +1,6 @@
 """Fleet: one YAML file that says which models, engines and workers there are and who gets what."""
 
+import ipaddress
 import re
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -10,22 +11,34 @@ from adapters.profile import EngineName, Model, Name
 Port: TypeAlias = Annotated[int, Field(ge=1, le=65535)]
 
 _COMPARISON = re.compile(r"(>=|<=|>|<|==)\s*(-?[0-9]+(?:\.[0-9]+)?)")
-_SECRET = re.compile(r"(?i)(^|_)(key|token|secret|password|passwd|credentials?)($|_)")
+_SECRET = re.compile(
+    r"(?i)(^|_)(api_?keys?|keys?|tokens?|secrets?|password|passwd|credentials?)($|_)"
+)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})", re.ASCII)
 
 
 def _compiles(pattern: str) -> str:
     try:
         re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"not a regular expression: {error}") from error
     return pattern
 
 
+def _is_path(text: str) -> str:
+    if "\0" in text or len(text) > 1024:
+        raise ValueError("a path has no NUL and at most 1,024 characters")
+    return text
+
+
 def _is_url(url: str) -> str:
     scheme, _, rest = url.rstrip("/").partition("://")
-    match = _ADDRESS.fullmatch(rest)
-    if scheme != "http" or match is None or not 0 < int(match[2]) <= 65535:
+    try:
+        is_address = split_address(rest)[1] > 0
+    except ValueError:
+        is_address = False
+    if scheme != "http" or not is_address:
         raise ValueError("an engine's address is written http://host:port, without a path")
     return f"http://{rest}"
 
@@ -36,7 +49,9 @@ def _is_address(text: str) -> str:
 
 
 def _no_secret(env: dict[str, str]) -> dict[str, str]:
-    for name in env:
+    for name, value in env.items():
+        if not _VARIABLE.fullmatch(name) or "\0" in value:
+            raise ValueError(f"{name!r} is no environment variable that a process can have")
         if _SECRET.search(name):
             raise ValueError(f"{name} looks like a secret: set it in draftgate's own environment")
     return env
@@ -45,9 +60,19 @@ def _no_secret(env: dict[str, str]) -> dict[str, str]:
 def split_address(text: str) -> tuple[str, int]:
     """`127.0.0.1:8400` or `[::1]:8400` as host and port. Raises ValueError."""
     match = _ADDRESS.fullmatch(text)
-    if match is None or int(match[2]) > 65535:
+    if match is None or int(match[2]) > 65535 or not _is_host(match[1]):
         raise ValueError("an address is written host:port, as in 127.0.0.1:8400")
     return match[1].strip("[]"), int(match[2])
+
+
+def _is_host(text: str) -> bool:
+    if not text.startswith("["):
+        return True
+    try:
+        ipaddress.IPv6Address(text.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def _is_comparison(text: str) -> str:
@@ -68,6 +93,7 @@ Comparison: TypeAlias = Annotated[
     WithJsonSchema({"type": "string", "pattern": f"^{_COMPARISON.pattern}$"}),
 ]
 Address: TypeAlias = Annotated[str, AfterValidator(_is_address)]
+PathText: TypeAlias = Annotated[str, AfterValidator(_is_path)]
 Url: TypeAlias = Annotated[str, AfterValidator(_is_url)]
 Environment: TypeAlias = Annotated[dict[str, str], AfterValidator(_no_secret)]
 
@@ -88,11 +114,11 @@ class ModelEntry(Model):
     """A model by its short name: the name clients send as `model`."""
 
     target: Annotated[
-        Annotated[str, Tag("text")] | Annotated[Package, Tag("mapping")], Discriminator(_shape)
+        Annotated[PathText, Tag("text")] | Annotated[Package, Tag("mapping")], Discriminator(_shape)
     ] = Field(description="A path, a hub id, or a package.")
     revision: str | None = Field(default=None, description="Hub revision of the target.")
     context: int | None = Field(default=None, ge=16, description="Served context, in tokens.")
-    drafts: dict[Name, str] = Field(
+    drafts: dict[Name, PathText] = Field(
         default_factory=dict, description="Draft models and heads by name."
     )
 
@@ -177,8 +203,10 @@ class GatePolicy(Model):
 
     required: bool = True
     policy: Literal["strict"] = "strict"
-    prompts: str = Field(default="prompts", description="A JSONL file or a folder of them.")
-    certificates: str = Field(default="certificates", description="Folder, beside the fleet file.")
+    prompts: PathText = Field(default="prompts", description="A JSONL file or a folder of them.")
+    certificates: PathText = Field(
+        default="certificates", description="Folder, beside the fleet file."
+    )
 
 
 class RouterEntry(Model):
@@ -199,7 +227,7 @@ class Fleet(Model):
     workers: tuple[WorkerEntry, ...] = Field(min_length=1)
     types: tuple[TypeRule, ...] = ()
     routes: dict[Name, tuple[Step, ...]] = Field(default_factory=dict)
-    profiles: str = Field(
+    profiles: PathText = Field(
         default="profiles", description="Folder of profiles, beside the fleet file."
     )
     degrade: Literal["refuse", "allow"] = Field(

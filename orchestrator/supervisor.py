@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from orchestrator import process
 from orchestrator.deployment import Deployment, Member
@@ -209,6 +210,9 @@ def _true_state(
         return WorkerState(name, "external", member.entry.url or "")
     is_running = record is not None and process.is_alive(record)
     if is_supervised and state is not None:
+        if state.state == "ready" and state.launch != full_digest(member):
+            changed = "runs another launch than the files say now: `draftgate down`, then `up`"
+            return replace(state, detail=f"{state.detail}; {changed}")
         return state
     if is_running and record is not None:
         detail = "runs without a supervisor: `draftgate up` adopts it, `draftgate down` ends it"

@@ -34,8 +34,8 @@ def locate(source: str | Package, base: Path) -> str:
         folder = cache_folder() / "models" / source.sha256[:16]
         return str(folder / (f"safetensors-{source.convert}" if source.convert else source.file))
     looks_local = source.startswith(("/", ".", "~")) or source.endswith(".gguf")
-    path = (base / Path(source).expanduser()).resolve()
-    return str(path) if looks_local or path.exists() else source
+    path = os.path.abspath(base / os.path.expanduser(source))  # noqa: PTH100, PTH111 — never raise
+    return path if looks_local or os.path.exists(path) else source  # noqa: PTH110 — never raises
 
 
 def prepare(entry: ModelEntry, command: tuple[str, ...], say: Say) -> None:

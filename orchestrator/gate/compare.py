@@ -76,7 +76,8 @@ def compare(prompts: Sequence[str], plain: Sequence[Arm], speculating: Sequence[
     forks = [d for arm in speculating for d in _divergences(prompts, first, arm)]
     noisy = {d.prompt for d in noise}
     real = [d for d in forks if d.prompt not in noisy]
-    tokens = sum(_compared(prompts, first, arm) for arm in speculating)
+    # Once, not once an arm: the arms answer the same prompts, so that they are no further sample.
+    tokens = min((_compared(prompts, first, arm) for arm in speculating), default=0)
     lacks = _lacks(prompts, plain, speculating)
     if not tokens:
         lacks.append("nothing was compared")

@@ -13,6 +13,7 @@ from orchestrator.readiness import base_url
 from orchestrator.state import StateFolder
 from orchestrator.supervisor import Supervisor, true_states
 from orchestrator.wire import engine_client, hold
+from orchestrator.worker import full_digest
 
 Say = Callable[[str], None]
 
@@ -33,6 +34,9 @@ async def running(
         state = true_states(deployment, folder)[member.name]
         if state.state != "ready":
             raise EngineError(f"{member.name} is {state.state}, not ready: {state.detail}")
+        if state.launch != full_digest(member):
+            message = f"{member.name} runs another launch than the files say now"
+            raise EngineError(f"{message}: `draftgate down`, then `draftgate up`")
         yield endpoint
         return
     with folder.lock():

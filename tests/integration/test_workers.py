@@ -1,7 +1,6 @@
 """A worker's life with an engine that fails on demand: up, status, down, crashes, adoption."""
 
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -243,8 +242,20 @@ def test_down_lets_running_requests_finish(fleet: TestFleet, ports: tuple[int, i
         lines = answer.iter_lines()
         next(lines)
         down = fleet.start("down", str(fleet.file))
-        events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+        rest = [line for line in lines if line]
     assert down.wait(30) == 0
-    reasons = [choice.get("finish_reason") for e in events for choice in e["choices"]]
-    assert "length" in reasons, "the answer ran to its end"
+    assert rest[-1] == "data: [DONE]", "the answer ran to its end"
     assert not fleet.processes()
+
+
+def test_an_edit_while_up_is_told_and_not_certified(fleet: TestFleet) -> None:
+    fleet.up()
+    fleet.file.write_text(fleet.file.read_text().replace("profile: code-edit", "profile: rag"))
+    assert "runs another launch than the files say now" in fleet.worker("edit-0")["detail"]
+    assert "another launch" not in fleet.worker("plain-0")["detail"]
+    prompts = fleet.folder / "one.jsonl"
+    prompts.write_text('{"type": "chat", "prompt": "x", "max_tokens": 8}')
+    done = fleet.run("gate", str(fleet.file), "--prompts", str(prompts))
+    assert done.returncode == 5
+    assert "edit-0 runs another launch than the files say now" in done.stderr
+    assert not list(fleet.folder.glob("certificates/*"))

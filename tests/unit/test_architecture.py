@@ -1,16 +1,13 @@
 """What holds between the modules: which way imports point, and what none of them may do."""
 
 import ast
-import importlib
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from adapters import ADAPTERS
-from orchestrator.cli import _COMMANDS
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 350  # lines
@@ -67,22 +64,6 @@ def test_an_engines_name_is_found_where_there_is_one() -> None:
     assert ENGINES.search('if engine == "vllm":')
     assert not ENGINES.search("llama_cpp_api_of_nobody")
     assert set(ADAPTERS) <= {"vllm", "sglang", "tensorrt_llm", "llama_cpp"}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "adapters",
-        "orchestrator.cli",
-        "orchestrator.router",
-        "orchestrator.app",
-        "orchestrator.gate.trial",
-        *(f"orchestrator.command.{name}" for name in _COMMANDS),
-    ],
-)
-def test_importing_ours_imports_no_engine(name: str) -> None:
-    importlib.import_module(name)
-    assert {module.split(".")[0] for module in sys.modules} & HEAVY == set()
 
 
 @every_module
