@@ -1,12 +1,12 @@
 """Classify: the type of a request by the fleet's rules, of which the first match decides. Pure."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from orchestrator.feature import Features
 from orchestrator.fleet import TypeRule, When, compare
+from orchestrator.pattern import compile_pattern
 
 DEFAULT_TYPE = "default"
 
@@ -80,7 +80,7 @@ def _flag(name: str, wanted: bool) -> Condition:
 
 
 def _pattern(name: str, pattern: str) -> Condition:
-    search = re.compile(pattern).search
+    search = compile_pattern(pattern).search
 
     def holds(features: Features) -> bool:
         text: str | None = getattr(features, name)

@@ -31,6 +31,7 @@ class ClientConnection(asyncio.Protocol):
         self._deadline = service.loop.time() + service.timeouts.head_s
         self._is_reading = True
         self._is_write_paused = False
+        self._is_advancing = False
         self._is_closing = False
         self._closed_at = 0.0
 
@@ -106,8 +107,14 @@ class ClientConnection(asyncio.Protocol):
 
     def _advance(self) -> None:
         """Starts what may start, then settles reading and the deadline."""
-        while self._reader.ready and self._relay is None and not self._is_blocked():
-            self._answer(self._reader.take())
+        if self._is_advancing:
+            return  # a request that ended at once called back: the loop below goes on by itself
+        self._is_advancing = True
+        try:
+            while self._reader.ready and self._relay is None and not self._is_blocked():
+                self._answer(self._reader.take())
+        finally:
+            self._is_advancing = False
         if self._is_closing:
             return
         if self._reader.wants_continue and self._relay is None and not self._is_write_paused:

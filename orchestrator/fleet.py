@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag, WithJsonSchema
 
 from adapters.profile import EngineName, Model, Name
+from orchestrator.pattern import compile_pattern
 
 Port: TypeAlias = Annotated[int, Field(ge=1, le=65535)]
 
@@ -19,10 +20,7 @@ _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})", re.A
 
 
 def _compiles(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"not a regular expression: {error}") from error
+    compile_pattern(pattern)
     return pattern
 
 
@@ -166,8 +164,8 @@ class When(Model):
         default=None, description="Share of characters in code fences."
     )
     overlap: Comparison | None = Field(default=None, description="Share of repeated word 4-grams.")
-    last_user: Pattern | None = Field(default=None, description="Regular expression, searched.")
-    system: Pattern | None = Field(default=None, description="Regular expression, searched.")
+    last_user: Pattern | None = Field(default=None, description="Searched: RE2 syntax.")
+    system: Pattern | None = Field(default=None, description="Searched: RE2 syntax.")
     model: tuple[str, ...] | None = None
     tools: bool | None = None
     stream: bool | None = None

@@ -5,6 +5,7 @@ Transfer-Encoding, two lengths, folded headers, bare LF, bad chunks); the limits
 """
 
 from collections import deque
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import httptools
@@ -38,17 +39,21 @@ class RequestReader:
         self._body_limit = body_limit
         self._is_deaf = False
         self._unfinished = 0
+        self._upgraded: Incoming | None = None  # waits for the body that the parser leaves alone
         self._parser = httptools.HttpRequestParser(self)
         self._reset()
 
     def feed(self, data: bytes) -> None:
         """Takes bytes as they came; what follows an error, an upgrade or a close is ignored."""
+        if self._upgraded is not None:
+            self._take_body(data)
         if self._is_deaf:
             return
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
+        except httptools.HttpParserUpgrade as upgrade:
             self._is_deaf = True  # the request is answered as plain HTTP/1.1, then we close
+            self._take_body(data[upgrade.args[0] :])
         except httptools.HttpParserCallbackError as error:
             if not isinstance(error.__context__, _Refused):
                 raise
@@ -116,18 +121,38 @@ class RequestReader:
         self.wants_continue = False
         target = _origin_form(self._target)
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self.ready.append(
-            Incoming(
-                method=parser.get_method().decode("ascii"),
-                target=target,
-                path=target.partition(b"?")[0].decode("latin-1"),
-                headers=self._headers,
-                body=body,
-                keep_alive=keep_alive,
-                is_http10=parser.get_http_version() == "1.0",
-            )
+        incoming = Incoming(
+            method=parser.get_method().decode("ascii"),
+            target=target,
+            path=target.partition(b"?")[0].decode("latin-1"),
+            headers=self._headers,
+            body=body,
+            keep_alive=keep_alive,
+            is_http10=parser.get_http_version() == "1.0",
         )
+        if parser.should_upgrade() and _length(dict(self._headers)):
+            self._upgraded, self.phase = incoming, "body"
+        else:
+            self.ready.append(incoming)
         self._reset()
+
+    def _take_body(self, data: bytes) -> None:
+        """Of a request that offers another protocol (h2c): llhttp stops at its head.
+
+        We decline by answering as plain HTTP/1.1 (RFC 9110, 7.8), so that the body is still due.
+        """
+        waiting = self._upgraded
+        if waiting is None:
+            return
+        self._body.append(data)
+        self._body_size += len(data)
+        length = _length(dict(waiting.headers))
+        if self._body_size >= length:
+            body = b"".join(self._body)[:length]
+            self.backlog += length
+            self.ready.append(replace(waiting, body=body))
+            self._upgraded, self.phase = None, "idle"
+            self._reset()
 
     def _count(self, size: int) -> None:
         self._head_size += size
@@ -135,18 +160,28 @@ class RequestReader:
             raise _Refused(_too_large())
 
     def _check_head(self, headers: dict[bytes, bytes]) -> None:
-        is_http10 = self._parser.get_http_version() == "1.0"
+        version = self._parser.get_http_version()
+        if version not in ("1.0", "1.1"):
+            raise _Refused(Refusal(505, f"HTTP/{version} is not spoken here; use HTTP/1.1"))
+        if self._parser.should_upgrade() and b"transfer-encoding" in headers:
+            message = "a chunked body with Upgrade is not taken; send it without Upgrade"
+            raise _Refused(Refusal(400, message))
+        is_http10 = version == "1.0"
         hosts = sum(1 for name, _ in self._headers if name == b"host")
         if hosts > 1 or (hosts == 0 and not is_http10):
             raise _Refused(Refusal(400, "an HTTP/1.1 request has exactly one Host header"))
         if is_http10 and b"transfer-encoding" in headers:
             raise _Refused(Refusal(400, "HTTP/1.0 has no Transfer-Encoding"))
-        if int(headers.get(b"content-length", b"0")) > self._body_limit:
+        if _length(headers) > self._body_limit:
             raise _Refused(self._body_too_large())
         self.wants_continue = headers.get(b"expect", b"").lower() == b"100-continue"
 
     def _body_too_large(self) -> Refusal:
         return Refusal(413, f"the request body is larger than {self._body_limit} bytes")
+
+
+def _length(headers: dict[bytes, bytes]) -> int:
+    return int(headers.get(b"content-length", b"0"))
 
 
 def _too_large() -> Refusal:

@@ -645,6 +645,41 @@ def test_pipelined_requests_are_answered_in_order() -> None:
     run(scenario)
 
 
+def test_hundreds_of_pipelined_refusals_are_all_answered() -> None:
+    """Requests that end at once must not call back into each other: the stack is finite."""
+
+    async def scenario() -> None:
+        async with one_plain() as (_, router), wire(router.port) as client:
+            for _ in range(400):
+                client.post("/v1/completions", {"model": "nope", "prompt": "x"})
+            statuses = {(await client.reply()).status for _ in range(400)}
+            assert statuses == {404}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("cut", [0, 5])
+def test_an_offered_upgrade_is_declined_and_the_body_is_kept(cut: int) -> None:
+    """JDK's HttpClient and `curl --http2` offer h2c with every request, its body after the head."""
+    body = json.dumps(ask()).encode()
+    head = (
+        b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"
+        b"content-length: %d\r\n\r\n" % len(body)
+    )
+
+    async def scenario() -> None:
+        async with one_plain() as (_, router), wire(router.port) as client:
+            client.send(head + body[:cut])
+            await client.writer.drain()
+            client.send(body[cut:])
+            reply = await client.reply()
+            assert reply.status == 200
+            assert reply.json()["choices"]
+
+    run(scenario)
+
+
 def test_methods_paths_and_models() -> None:
     async def scenario() -> None:
         async with one_plain() as (_, router), wire(router.port) as client:

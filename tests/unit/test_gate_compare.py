@@ -53,7 +53,7 @@ def test_equal_arms_pass_and_say_what_was_compared() -> None:
     assert found.reasons == ("3 of 3 prompts identical",)
     assert found.divergences == ()
     assert (found.prompts, found.tokens) == (3, 9)
-    assert found.bound_per_1000 == pytest.approx(3000 / 18)
+    assert found.bound_per_1000 == pytest.approx(3000 / 9)
 
 
 OTHER: Answers = {"p1": (1, 2, 99)}
