@@ -118,8 +118,8 @@ def check(profile: Profile, worker: WorkerSpec) -> list[Problem]:
     problems += draft_problems(profile, worker)
     spec = profile.speculation
     if worker.model.revision:
-        message = f"llama.cpp cannot pin models.{worker.model.name}.revision"
-        path: Path = ("speculation", "method")
+        message = "llama.cpp cannot pin a revision"
+        path: Path = ("models", worker.model.name, "revision")
         hint = "download that revision and give its path as the target"
         problems.append(Problem(path, message, hint, severity="lost", code="no-revision"))
     if isinstance(spec, Suffix):
@@ -282,7 +282,7 @@ def _lookup_problems(spec: Ngram, spec_type: JsonValue) -> list[Problem]:
             f"ngram-simple never guesses: it drops guesses shorter than its match, and gamma "
             f"{fixed_gamma(spec)} is below lookup.min {spec.lookup.min}"
         )
-        hint = f"write min: {fixed_gamma(spec)} or less, or choose spec-type ngram-map-k"
+        hint = f"write min: {max(fixed_gamma(spec), 1)}, or choose spec-type ngram-map-k"
         path = ("speculation", "lookup", "min")
         return [Problem(path, message, hint, severity="lost", code="lookup-above-gamma")]
     if spec.lookup.min == spec.lookup.max:

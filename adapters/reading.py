@@ -212,7 +212,7 @@ def _reason(detail: ErrorDetails) -> tuple[str, str]:
         return message, did_you_mean(str(seen), choices)
     if kind == "string_pattern_mismatch":
         if context["pattern"] == NAME_PATTERN:
-            return f"{_seen(seen)} is not a valid name", "use a-z, 0-9, '.', '_' and '-'"
+            return f"{_seen(seen)} is not a valid name", "at most 63 of a-z, 0-9, '.', '_', '-'"
         return f"{_seen(seen)} has not the right form", f"it must match {context['pattern']}"
     if kind in _BOUNDS:
         bound, words = _BOUNDS[kind]

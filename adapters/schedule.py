@@ -13,6 +13,9 @@ def profile_problems(profile: Profile) -> list[Problem]:
     """Mistakes between the fields of one profile, which no single field can see."""
     spec = profile.speculation
     problems: list[Problem] = []
+    if profile.profile == "plain" and profile.is_speculating:
+        message = "the name plain is for method none: it is the baseline and the refuge"
+        problems.append(Problem(("profile",), message, "give it another name", code="plain-name"))
     if isinstance(spec, Ngram) and spec.lookup.min > spec.lookup.max:
         default = "" if "max" in spec.lookup.model_fields_set else ", the default"
         message = f"min ({spec.lookup.min}) is above max ({spec.lookup.max}{default})"

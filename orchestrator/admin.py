@@ -1,7 +1,6 @@
 """Admin: the router's own port for operators: health, status as JSON, metrics for Prometheus."""
 
 import contextlib
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -89,9 +88,3 @@ def status_of(dispatch: Dispatch) -> dict[str, Any]:
             for (worker, kind), count in tally.failures.items()
         ],
     }
-
-
-def admin_socket(address: tuple[str, int]) -> socket.socket:
-    """A listening socket, so that the port is known before the server runs."""
-    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-    return socket.create_server(address, family=family)

@@ -55,9 +55,14 @@ class Deployment:
     members: tuple[Member, ...]
     problems: tuple[Problem, ...]
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether it may be acted on: nothing in its files is wrong."""
+        return self.fleet is not None and not any(p.is_fatal for p in self.problems)
+
     def require(self) -> Fleet:
         """The fleet. Raises InputError with every problem when one of them is fatal."""
-        if self.fleet is None or any(p.is_fatal for p in self.problems):
+        if self.fleet is None or not self.is_usable:
             raise InputError(self.problems)
         return self.fleet
 
@@ -235,6 +240,8 @@ def _check_member(
         found = degrade(found)
     asked_by = f" (worker {member.name}, {member.adapter.TITLE} {version})"
     found = [replace(p, message=p.message + asked_by) for p in found]
+    placed += [p for p in found if p.path[:1] == ("models",)]  # paths of the fleet
+    found = [p for p in found if p.path[:1] != ("models",)]
     return with_problems(reading, placed), with_problems(profile, found)
 
 

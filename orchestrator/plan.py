@@ -48,7 +48,7 @@ def make_plan(wanted: Iterable[Wanted], observed: Observed) -> list[Step]:
     wanted = list(wanted)
     names = {worker.name for worker in wanted}
     stops = [
-        _stop(record, "it is no longer in the fleet")
+        _stop(record, "it is not among the workers wanted")
         for name, record in observed.running.items()
         if name not in names
     ]

@@ -173,6 +173,12 @@ def port_holder(host: str, port: int) -> str | None:
     return None
 
 
+async def port_holder_after(host: str, port: int, timeout_s: float) -> str | None:
+    """`port_holder`, given some time to let go."""
+    await _until(lambda: port_holder(host, port) is None, timeout_s)
+    return port_holder(host, port)
+
+
 def _describe(port: int) -> str:
     for pid in listeners(port):
         try:

@@ -177,7 +177,8 @@ class RequestReader:
         self.wants_continue = headers.get(b"expect", b"").lower() == b"100-continue"
 
     def _body_too_large(self) -> Refusal:
-        return Refusal(413, f"the request body is larger than {self._body_limit} bytes")
+        message = f"the request body is larger than {self._body_limit} bytes"
+        return Refusal(413, f"{message} (router.body_limit_mb)")
 
 
 def _length(headers: dict[bytes, bytes]) -> int:

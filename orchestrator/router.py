@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -12,10 +13,11 @@ from dataclasses import dataclass, field
 
 import uvloop
 
-from orchestrator.admin import AdminServer, admin_app, admin_socket
+from orchestrator.admin import AdminServer, admin_app
 from orchestrator.classify import Classifier
 from orchestrator.client import ClientConnection
 from orchestrator.dispatch import Dispatch
+from orchestrator.errors import OrchestratorError
 from orchestrator.fleet import Hop, TypeRule
 from orchestrator.health import Health
 from orchestrator.pick import Pools, Upstream
@@ -68,14 +70,19 @@ class Router:
         self._hurry = asyncio.Event()
 
     async def serve(self) -> None:
-        """Serves until cancelled or stopped, then lets running requests finish for a grace."""
+        """Serves until cancelled or stopped, then lets running requests finish for a grace.
+
+        Raises OrchestratorError when an address cannot be listened on; nothing was started then.
+        """
+        listener = listening_socket(self._config.listen)
+        self.port = listener.getsockname()[1]
+        admin = listening_socket(self._config.admin) if self._config.admin else None
         async with asyncio.TaskGroup() as group:
             service = self._service(group)
-            async with self._background(service, group):
+            async with self._background(service, group), self._admin(admin, group):
                 server = await service.loop.create_server(
-                    lambda: ClientConnection(service), *self._config.listen, backlog=_BACKLOG
+                    lambda: ClientConnection(service), sock=listener
                 )
-                self.port = server.sockets[0].getsockname()[1]
                 self.started.set()
                 LOG.info("listening on %s:%d", self._config.listen[0], self.port)
                 try:
@@ -117,18 +124,18 @@ class Router:
         if states is not None:
             tasks.append(group.create_task(health.follow(states)))
         try:
-            async with self._admin(group):
-                yield
+            yield
         finally:
             for task in tasks:
                 task.cancel()
 
     @contextlib.asynccontextmanager
-    async def _admin(self, group: asyncio.TaskGroup) -> AsyncIterator[None]:
-        if self._config.admin is None:
+    async def _admin(
+        self, listener: socket.socket | None, group: asyncio.TaskGroup
+    ) -> AsyncIterator[None]:
+        if listener is None:
             yield
             return
-        listener: socket.socket = admin_socket(self._config.admin)
         self.admin_port = listener.getsockname()[1]
         server = AdminServer(admin_app(self.dispatch))
         task = group.create_task(server.serve(sockets=[listener]))
@@ -158,6 +165,25 @@ class Router:
             connections.close()
 
 
+def listening_socket(address: tuple[str, int]) -> socket.socket:
+    """A socket that listens, before anything else is started. Raises OrchestratorError."""
+    host, port = address
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server(address, family=family, backlog=_BACKLOG)
+    except OSError as error:
+        reason, hint = error.strerror or error, "see router: in the fleet, or --listen and --admin"
+        raise OrchestratorError(f"cannot listen on {host}:{port}: {reason}; {hint}") from error
+
+
+def raise_file_limit() -> None:
+    """As many connections as the system lets this process have: the soft limit is often 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        LOG.info("open files: %d, raised from %d", hard, soft)
+
+
 async def _wait(event: asyncio.Event) -> None:
     await event.wait()
 
@@ -185,5 +211,6 @@ def run_router(config: RouterConfig) -> None:
     if not logger.hasHandlers():
         logger.addHandler(logging.StreamHandler(sys.stderr))
         logger.setLevel(logging.INFO)
+    raise_file_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve_until_signal(config))

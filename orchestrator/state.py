@@ -48,14 +48,20 @@ class WorkerState:
     fingerprint: str | None = None
     drafted: int | None = None
     launch: str = ""
+    last_end: str = ""  # why it ended the last time, where it was started again
 
 
 class StateFolder:
-    """The folder of one fleet. `key` is in the environment of all its processes."""
+    """The folder of one fleet. `key` is in the environment of all its processes.
 
-    def __init__(self, fleet_name: str, fleet_file: Path):
-        digest = hashlib.sha256(str(fleet_file.resolve()).encode()).hexdigest()
-        self.key = f"{fleet_name}-{digest[:8]}"
+    It follows from the file's path alone: a fleet whose file cannot be read any more must still be
+    found, to be told of and ended.
+    """
+
+    def __init__(self, fleet_file: Path):
+        file = Path(os.path.abspath(fleet_file))  # noqa: PTH100 — resolve() may raise
+        digest = hashlib.sha256(str(file).encode()).hexdigest()
+        self.key = f"{file.parent.name or 'root'}-{digest[:8]}"
         root = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
         self.path = Path(root).expanduser() / "draftgate" / self.key
 

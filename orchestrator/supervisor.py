@@ -6,23 +6,19 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from adapters.draft import draft_of
 from orchestrator import process
 from orchestrator.deployment import Deployment, Member
 from orchestrator.errors import EngineError, OrchestratorError
 from orchestrator.plan import Observed, Step, Wanted, make_plan
 from orchestrator.state import Record, StateFolder, WorkerState
-from orchestrator.weights import prepare
+from orchestrator.weights import is_missing, prepare
 from orchestrator.worker import Pace, Worker, full_digest
 
 LOG = logging.getLogger("draftgate.supervisor")
 
 STRAY_GRACE_S = 10.0
 Say = Callable[[str], None]
-
-
-def state_folder(deployment: Deployment) -> StateFolder:
-    """The folder in which this fleet's state is kept."""
-    return StateFolder(deployment.require().fleet, deployment.file)
 
 
 def observe(deployment: Deployment, folder: StateFolder) -> Observed:
@@ -147,6 +143,10 @@ class Supervisor:
                 raise EngineError(f"{member.name}: {member.missing}")
             fleet = self.deployment.require()
             prepare(fleet.models[member.entry.model], member.spec.command, self._say)
+            model, draft = member.spec.model, draft_of(member.profile, member.spec.model)
+            for path in filter(None, (model.target, draft)):
+                if is_missing(path):
+                    raise EngineError(f"{member.name}: {path} is not there (model {model.name!r})")
 
     def _changed(self) -> None:
         """A worker's state changed: write the snapshot, say what a person would want to know."""
@@ -192,10 +192,16 @@ async def sweep(folder: StateFolder, grace_s: float) -> list[int]:
 
 
 def true_states(deployment: Deployment, folder: StateFolder) -> dict[str, WorkerState]:
-    """The last snapshot corrected by what really runs: never from memory alone."""
+    """The last snapshot corrected by what really runs: never from memory alone.
+
+    Of a fleet whose file has errors now, what is known of its workers without it.
+    """
     _, states = folder.read_status()
     records = {record.name: record for record in folder.records()}
     is_supervised = folder.is_locked()
+    if not deployment.is_usable:
+        names = sorted({*states, *records})
+        return {n: _seen_state(n, states.get(n), records.get(n), is_supervised) for n in names}
     return {
         m.name: _true_state(m, states.get(m.name), records.get(m.name), is_supervised)
         for m in deployment.members
@@ -205,16 +211,21 @@ def true_states(deployment: Deployment, folder: StateFolder) -> dict[str, Worker
 def _true_state(
     member: Member, state: WorkerState | None, record: Record | None, is_supervised: bool
 ) -> WorkerState:
-    name = member.name
     if not member.is_ours:
-        return WorkerState(name, "external", member.entry.url or "")
-    is_running = record is not None and process.is_alive(record)
+        return WorkerState(member.name, "external", member.entry.url or "")
+    seen = _seen_state(member.name, state, record, is_supervised)
+    if seen.state == "ready" and seen.launch != full_digest(member):
+        changed = "runs another launch than the files say now: `draftgate down`, then `up`"
+        return replace(seen, detail=f"{seen.detail}; {changed}")
+    return seen if seen.port else replace(seen, port=member.launch.port)
+
+
+def _seen_state(
+    name: str, state: WorkerState | None, record: Record | None, is_supervised: bool
+) -> WorkerState:
     if is_supervised and state is not None:
-        if state.state == "ready" and state.launch != full_digest(member):
-            changed = "runs another launch than the files say now: `draftgate down`, then `up`"
-            return replace(state, detail=f"{state.detail}; {changed}")
         return state
-    if is_running and record is not None:
+    if record is not None and process.is_alive(record):
         detail = "runs without a supervisor: `draftgate up` adopts it, `draftgate down` ends it"
         return WorkerState(name, "orphaned", detail, pid=record.pid, port=record.port)
     if state is not None and state.state == "failed":
@@ -222,4 +233,4 @@ def _true_state(
     if state is not None and state.state in ("ready", "starting", "stopping"):
         detail = f"was {state.state} when its supervisor ended; its process is gone"
         return WorkerState(name, "stopped", detail, port=state.port)
-    return WorkerState(name, "stopped", port=member.launch.port)
+    return WorkerState(name, "stopped")

@@ -64,6 +64,11 @@ def prepare_package(source: Package, say: Say) -> Path:
     return path
 
 
+def is_missing(source: str) -> bool:
+    """Whether weights named by a path are not there; a hub id is never missing here."""
+    return os.path.isabs(source) and not os.path.exists(source)  # noqa: PTH110, PTH117 — never raise
+
+
 def _assemble(source: Package, path: Path) -> None:
     if importlib.util.find_spec(source.package) is None:
         message = f"the package {source.package} is not installed"

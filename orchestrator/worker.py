@@ -34,6 +34,7 @@ SETTLED_S = 120.0  # ready for this long: the next failure starts from the first
 NOTICE_S = 0.6  # routers read states every 0.25 s; nothing new arrives after this
 DRAIN_S = 30.0
 TERM_GRACE_S = 10.0
+PORT_RELEASE_S = 3.0  # a process that just ended may hold its port while its threads go
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class Worker:
         self._record: Record | None = None
         self._child: asyncio.subprocess.Process | None = None
         self._is_adopted = False
+        self._last_end = ""
 
     def adopt(self, record: Record) -> None:
         """Take over a living process that an earlier supervisor started."""
@@ -99,6 +101,7 @@ class Worker:
                 backoff = self._pace.first_backoff
             LOG.warning("%s: %s; starting it again in %g s", self.member.name, cause, backoff)
             detail = f"{cause}; next start in {backoff:g} s"
+            self._last_end = cause
             self._set("starting", detail, restarts=self.state.restarts + 1)
             await self._pause(backoff)
             backoff = min(2 * backoff, LONGEST_BACKOFF_S)
@@ -122,7 +125,7 @@ class Worker:
 
     async def _start(self) -> None:
         launch, name = self.member.launch, self.member.name
-        holder = process.port_holder(launch.host, launch.port)
+        holder = await process.port_holder_after(launch.host, launch.port, PORT_RELEASE_S)
         if holder:
             raise EngineError(f"port {launch.port} is taken by {holder}")
         log = self._folder.log(name)
@@ -245,6 +248,7 @@ class Worker:
             fingerprint=evidence.fingerprint if evidence else None,
             drafted=evidence.drafted if evidence else None,
             launch=full_digest(self.member),
+            last_end=self._last_end,
         )
         self._changed()
 

@@ -18,7 +18,8 @@ from orchestrator.gate.report import report
 from orchestrator.gate.trial import Trial, try_fleet
 from orchestrator.router import Router
 from orchestrator.shipped import shipped
-from orchestrator.supervisor import Supervisor, run_until_signal, state_folder
+from orchestrator.state import StateFolder
+from orchestrator.supervisor import Supervisor, run_until_signal
 
 GATE_TOKENS = 24  # a prompt; the demo shows the job, `draftgate gate` does it in full
 MEASURED = (48, 2)  # tokens of an answer, rounds
@@ -45,7 +46,7 @@ def command(engine: str, keep: bool) -> int:
     for member in deployment.members:
         _step(f"render: {member.name} ({member.profile.profile})")
         click.echo(member.launch.shell())
-    folder = state_folder(deployment)
+    folder = StateFolder(deployment.file)
     with folder.lock():
         supervisor = Supervisor(deployment, folder, click.echo)
         show = _Show(deployment, supervisor, keep, start)

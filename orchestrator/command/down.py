@@ -9,12 +9,11 @@ from pathlib import Path
 
 import click
 
-from orchestrator.deployment import read_deployment
 from orchestrator.errors import OrchestratorError
 from orchestrator.fleet_file import FLEET
 from orchestrator.process import created
 from orchestrator.state import StateFolder
-from orchestrator.supervisor import state_folder, sweep
+from orchestrator.supervisor import sweep
 from orchestrator.worker import DRAIN_S, NOTICE_S, TERM_GRACE_S
 
 LONGEST_WAIT_S = DRAIN_S + NOTICE_S + TERM_GRACE_S + 15
@@ -25,7 +24,7 @@ LONGEST_WAIT_S = DRAIN_S + NOTICE_S + TERM_GRACE_S + 15
 @click.option("--now", is_flag=True, help="Do not wait for running requests.")
 def command(fleet: Path, now: bool) -> int:
     """End a fleet's workers, after their running requests, and whatever a crash left behind."""
-    folder = state_folder(read_deployment(fleet, str(fleet)))
+    folder = StateFolder(fleet)
     if folder.is_locked():
         _end_supervisor(folder, now)
     ended = asyncio.run(sweep(folder, 0.0 if now else TERM_GRACE_S))

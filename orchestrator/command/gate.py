@@ -15,7 +15,7 @@ from orchestrator.gate.prompt import Prompt, read_prompts
 from orchestrator.gate.report import report
 from orchestrator.gate.trial import Trial, try_fleet, try_urls
 from orchestrator.shipped import shipped
-from orchestrator.supervisor import state_folder
+from orchestrator.state import StateFolder
 
 
 @click.command()
@@ -50,7 +50,7 @@ def command(
     prompts = read_prompts(
         options["prompts"] or _prompts(deployment, policy.prompts), options["per_type"]
     )
-    folder = state_folder(deployment)
+    folder = StateFolder(deployment.file)
     trials = asyncio.run(try_fleet(deployment, folder, members, prompts, _talk))
     return _conclude(trials, prompts, as_json)
 

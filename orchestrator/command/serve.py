@@ -12,7 +12,7 @@ from orchestrator.errors import InputError
 from orchestrator.fleet import split_address
 from orchestrator.fleet_file import FLEET, show_warnings
 from orchestrator.router import run_router
-from orchestrator.supervisor import state_folder
+from orchestrator.state import StateFolder
 
 
 @click.command()
@@ -31,7 +31,7 @@ def command(fleet: Path, listen: str | None, admin: str | None, access_log: bool
     Speculating workers get requests only with a certificate that fits them (gate.required).
     """
     deployment = read_deployment(fleet, str(fleet))
-    config = router_config(deployment, state_folder(deployment))
+    config = router_config(deployment, StateFolder(deployment.file))
     config = replace(
         config,
         listen=_address(listen) or config.listen,
@@ -43,8 +43,6 @@ def command(fleet: Path, listen: str | None, admin: str | None, access_log: bool
     for upstream in config.upstreams:
         admitted = f"not routed to: {upstream.refused}" if upstream.refused else "admitted"
         click.echo(f"{upstream.name:16}{upstream.profile:16}{admitted}")
-    host, port = config.listen
-    click.echo(f"serving OpenAI requests on http://{host}:{port}/v1")
     run_router(config)
     return 0
 

@@ -8,8 +8,8 @@ import click
 
 from orchestrator.deployment import read_deployment
 from orchestrator.fleet_file import FLEET
-from orchestrator.state import WorkerState
-from orchestrator.supervisor import state_folder, true_states
+from orchestrator.state import StateFolder, WorkerState
+from orchestrator.supervisor import true_states
 
 
 @click.command()
@@ -18,7 +18,11 @@ from orchestrator.supervisor import state_folder, true_states
 def command(fleet: Path, as_json: bool) -> int:
     """Tell what really runs: processes are looked at, not remembered."""
     deployment = read_deployment(fleet, str(fleet))
-    folder = state_folder(deployment)
+    folder = StateFolder(deployment.file)
+    if not deployment.is_usable:
+        click.echo(
+            "the fleet's files have errors now (`draftgate check`); this is what runs:", err=True
+        )
     states = true_states(deployment, folder)
     is_supervised = folder.is_locked()
     if as_json:
@@ -36,6 +40,7 @@ def command(fleet: Path, as_json: bool) -> int:
 def _line(state: WorkerState) -> str:
     where = f"port {state.port}" if state.port else ""
     process = f"pid {state.pid}" if state.pid else ""
-    restarts = f"{state.restarts} restarts; " if state.restarts else ""
+    times = "once" if state.restarts == 1 else f"{state.restarts} times"
+    restarts = f"started again {times} ({state.last_end}); " if state.restarts else ""
     detail = state.detail.splitlines()[0] if state.detail else ""
     return f"{state.name:16}{state.state:10}{where:11}{process:13}{restarts}{detail}".rstrip()

@@ -12,7 +12,7 @@ from orchestrator.deployment import Deployment, read_deployment
 from orchestrator.errors import EngineError, OrchestratorError
 from orchestrator.fleet_file import FLEET, show_warnings
 from orchestrator.state import StateFolder
-from orchestrator.supervisor import Supervisor, observe, plan, run_until_signal, state_folder
+from orchestrator.supervisor import Supervisor, observe, plan, run_until_signal
 
 
 @click.command()
@@ -26,7 +26,7 @@ def command(fleet: Path, dry_run: bool, detach: bool, only: tuple[str, ...]) -> 
     deployment.require()
     for name in only:
         deployment.member(name)
-    folder = state_folder(deployment)
+    folder = StateFolder(deployment.file)
     if detach and not dry_run:
         return _detach(fleet, folder, only)
     show_warnings(deployment.problems)

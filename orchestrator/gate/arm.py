@@ -1,5 +1,6 @@
 """Collecting the answers of one arm from a running engine."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,8 @@ from orchestrator.errors import EngineError
 from orchestrator.gate.compare import END, Arm, Divergence
 from orchestrator.gate.prompt import Prompt
 from orchestrator.wire import engine_client, hold, timed
+
+PROGRESS_S = 10.0
 
 Say = Callable[[str], None]
 
@@ -37,7 +40,11 @@ async def collect(name: str, endpoint: Endpoint, prompts: Sequence[Prompt], say:
     async with engine_client(endpoint.url) as client:
         before = await hold(client, api.complete(endpoint.model))
         start = await _counters(client, endpoint)
-        for prompt in prompts:
+        told = time.monotonic()
+        for number, prompt in enumerate(prompts):
+            if number == 0 or time.monotonic() - told > PROGRESS_S:
+                told = time.monotonic()
+                say(f"{name} of {endpoint.name}: {number} of {len(prompts)} prompts")
             answers[prompt.id] = await _answer(client, endpoint, prompt, say)
         end = await _counters(client, endpoint)
         after = await hold(client, api.complete(endpoint.model))

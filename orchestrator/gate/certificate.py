@@ -15,6 +15,7 @@ from orchestrator.gate.compare import Arm, Comparison
 from orchestrator.weights import weights_digest
 
 FORMAT = 1
+_AGAIN = "run `draftgate gate`, then start the router again"
 
 
 def subject(member: Member) -> dict[str, Any]:
@@ -24,7 +25,6 @@ def subject(member: Member) -> dict[str, Any]:
     """
     model, spec = member.spec.model, member.profile.speculation
     draft = draft_of(member.profile, model)
-    stand_ins = {draft: "draft"} if draft else {}
     return {
         "engine": {"name": member.entry.engine, "version": member.spec.engine_version},
         "model": model.name,
@@ -35,7 +35,7 @@ def subject(member: Member) -> dict[str, Any]:
         "profile": member.profile.profile,
         "method": spec.method,
         "gamma": spec.gamma if isinstance(spec, Drafted) else None,
-        "launch": member.launch.digest(stand_ins),
+        "launch": _launch(member),
     }
 
 
@@ -77,9 +77,17 @@ def _arm_json(arm: Arm) -> dict[str, Any]:
 
 
 def certificate_path(folder: Path, member: Member) -> Path:
-    """One file for a profile of a model on an engine; `@` cannot stand in their names."""
-    name = f"{member.profile.profile}@{member.spec.model.name}@{member.entry.engine}.json"
-    return folder / name
+    """One file for each launch of a profile; `@` cannot stand in the names of it."""
+    return folder / f"{_stem(member)}@{_launch(member)[:12]}.json"
+
+
+def _stem(member: Member) -> str:
+    return f"{member.profile.profile}@{member.spec.model.name}@{member.entry.engine}"
+
+
+def _launch(member: Member) -> str:
+    draft = draft_of(member.profile, member.spec.model)
+    return member.launch.digest({draft: "draft"} if draft else {})
 
 
 def write_certificate(path: Path, certificate: dict[str, Any]) -> None:
@@ -97,19 +105,28 @@ def objection(folder: Path, member: Member) -> str | None:
     """Why this worker may not be routed to by its certificate; None when it may."""
     if not member.profile.is_speculating:
         return None
-    path = certificate_path(folder, member)
+    path = _nearest(folder, member)
+    if path is None:
+        return f"it has no certificate; {_AGAIN}"
     try:
         certificate = json.loads(path.read_text())
-    except FileNotFoundError:
-        return f"no certificate ({path.name}); run `draftgate gate`"
     except (OSError, ValueError) as error:
         return f"the certificate {path.name} cannot be read: {error}"
     if not isinstance(certificate, dict) or certificate.get("format") != FORMAT:
         return f"{path.name} is not a certificate that this version reads"
-    if certificate.get("verdict") != "pass":
-        return f"the gate's verdict is {certificate.get('verdict')}"
     proved, now = certificate.get("subject"), subject(member)
     changed = [key for key in now if not isinstance(proved, dict) or proved.get(key) != now[key]]
     if changed:
-        return f"the certificate is for another {', '.join(changed)}; run `draftgate gate` again"
+        return f"the certificate is for another {', '.join(changed)}; {_AGAIN}"
+    if certificate.get("verdict") != "pass":
+        return f"the gate's verdict is {certificate.get('verdict')}"
     return None
+
+
+def _nearest(folder: Path, member: Member) -> Path | None:
+    """This launch's certificate, else the newest of the profile, to say what changed since."""
+    path = certificate_path(folder, member)
+    if path.exists():
+        return path
+    others = sorted(folder.glob(f"{_stem(member)}@*.json"), key=lambda p: p.stat().st_mtime)
+    return others[-1] if others else None

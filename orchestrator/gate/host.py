@@ -10,7 +10,7 @@ from orchestrator.deployment import Deployment, Member
 from orchestrator.errors import EngineError, InputError
 from orchestrator.gate.arm import Endpoint
 from orchestrator.readiness import base_url
-from orchestrator.state import StateFolder
+from orchestrator.state import StateFolder, WorkerState
 from orchestrator.supervisor import Supervisor, true_states
 from orchestrator.wire import engine_client, hold
 from orchestrator.worker import full_digest
@@ -30,29 +30,45 @@ async def running(
     if not member.is_ours:
         yield endpoint
         return
+    states = true_states(deployment, folder)
     if folder.is_locked():
-        state = true_states(deployment, folder)[member.name]
-        if state.state != "ready":
-            raise EngineError(f"{member.name} is {state.state}, not ready: {state.detail}")
-        if state.launch != full_digest(member):
-            message = f"{member.name} runs another launch than the files say now"
-            raise EngineError(f"{message}: `draftgate down`, then `draftgate up`")
+        _require_as_written(member, states[member.name])
         yield endpoint
         return
+    orphans = [state.name for state in states.values() if state.state == "orphaned"]
+    if orphans:
+        message = f"{', '.join(orphans)}: running without a supervisor"
+        raise EngineError(f"{message}; `draftgate up` adopts them, `draftgate down` ends them")
     with folder.lock():
-        supervisor = Supervisor(deployment, folder, say, only=[member.name])
-        is_up = asyncio.Event()
-        task = asyncio.create_task(supervisor.run(is_up.set))
-        up = asyncio.create_task(is_up.wait())
-        try:
-            await asyncio.wait({task, up}, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                await task
+        async with _booted(Supervisor(deployment, folder, say, only=[member.name])):
             yield endpoint
-        finally:
-            up.cancel()
-            supervisor.stop()
+
+
+def _require_as_written(member: Member, state: WorkerState) -> None:
+    """The worker is ready, and what runs is what the files say: else the certificate would lie."""
+    if state.state != "ready":
+        detail = state.detail or "the fleet is up without it"
+        raise EngineError(f"{member.name} is {state.state}, not ready: {detail}")
+    if state.launch != full_digest(member):
+        message = f"{member.name} runs another launch than the files say now"
+        raise EngineError(f"{message}: `draftgate down`, then `draftgate up`")
+
+
+@asynccontextmanager
+async def _booted(supervisor: Supervisor) -> AsyncIterator[None]:
+    """Workers that live as long as the block. Raises EngineError when they do not start."""
+    is_up = asyncio.Event()
+    task = asyncio.create_task(supervisor.run(is_up.set))
+    up = asyncio.create_task(is_up.wait())
+    try:
+        await asyncio.wait({task, up}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
             await task
+        yield
+    finally:
+        up.cancel()
+        supervisor.stop()
+        await task
 
 
 async def find_endpoint(url: str) -> Endpoint:

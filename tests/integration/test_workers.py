@@ -259,3 +259,44 @@ def test_an_edit_while_up_is_told_and_not_certified(fleet: TestFleet) -> None:
     assert done.returncode == 5
     assert "edit-0 runs another launch than the files say now" in done.stderr
     assert not list(fleet.folder.glob("certificates/*"))
+
+
+def test_down_and_status_need_no_valid_file(fleet: TestFleet) -> None:
+    fleet.up()
+    text = fleet.file.read_text()
+    fleet.file.write_text(text.replace("engine: llama_cpp", "engine: lama"))
+    status = fleet.run("status", str(fleet.file))
+    assert "have errors now" in status.stderr
+    assert status.stdout.count("ready") == 2
+    assert fleet.run("down", str(fleet.file)).returncode == 0
+    assert not fleet.processes()
+
+
+def test_the_gate_leaves_orphans_alone(fleet: TestFleet) -> None:
+    fleet.up()
+    os.kill(fleet.supervisor_pid(), signal.SIGKILL)
+    until(lambda: not fleet.status()["supervised"], "the lock is free")
+    prompts = fleet.folder / "one.jsonl"
+    prompts.write_text('{"type": "chat", "prompt": "x", "max_tokens": 8}')
+    done = fleet.run("gate", str(fleet.file), "--prompts", str(prompts))
+    assert done.returncode == 5
+    assert "running without a supervisor; `draftgate up` adopts them" in done.stderr
+    assert {w["state"] for w in fleet.status()["workers"].values()} == {"orphaned"}
+
+
+def test_weights_that_are_not_there_are_told_before_anything_starts(fleet: TestFleet) -> None:
+    (fleet.folder / "model.gguf").unlink()
+    done = fleet.run("up", str(fleet.file))
+    assert done.returncode == 5
+    assert f"{fleet.folder / 'model.gguf'} is not there (model 'small')" in done.stderr
+    assert not fleet.processes()
+
+
+def test_a_router_that_cannot_listen_says_so(fleet: TestFleet) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        address = f"127.0.0.1:{holder.getsockname()[1]}"
+        done = fleet.run("serve", str(fleet.file), "--listen", address)
+    assert done.returncode == 1
+    assert f"error: cannot listen on {address}: Address already in use" in done.stderr

@@ -152,7 +152,7 @@ def test_other_weights_under_the_same_name_are_an_objection(
 ) -> None:
     (base / file).write_text("other weights")
     assert objection(folder, member(base)) == (
-        "the certificate is for another weights; run `draftgate gate` again"
+        "the certificate is for another weights; run `draftgate gate`, then start the router again"
     )
 
 
@@ -217,7 +217,7 @@ def test_a_file_that_is_no_certificate_is_an_objection(
 
 def test_no_certificate_is_an_objection_that_says_what_to_run(base: Path) -> None:
     said = objection(base / "nowhere", member(base))
-    assert said == "no certificate (edit@small@llama_cpp.json); run `draftgate gate`"
+    assert said == "it has no certificate; run `draftgate gate`, then start the router again"
 
 
 def test_a_certificate_says_what_its_verdict_rests_on(base: Path, folder: Path) -> None:

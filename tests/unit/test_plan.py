@@ -65,7 +65,7 @@ def test_a_changed_launch_is_stopped_first() -> None:
 
 def test_a_worker_that_left_the_fleet_is_stopped() -> None:
     assert text(observed([PLAIN_RUNS, EDIT_RUNS]), [PLAIN]) == [
-        "stop   edit-0          process 12: it is no longer in the fleet",
+        "stop   edit-0          process 12: it is not among the workers wanted",
         "adopt  plain-0         process 11: it runs since before and its launch is unchanged",
     ]
 

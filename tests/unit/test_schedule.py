@@ -1,3 +1,6 @@
+from adapters.document import parse_document
+from adapters.reading import check_profile
+
 """Schedules: gaps, overlaps and order; and what an engine without schedules makes of one."""
 
 import pytest
@@ -95,3 +98,9 @@ def test_what_an_engine_without_schedules_does(
     spec = ngram(*rows)
     assert fixed_gamma(spec) == gamma
     assert fixed_batch_limit(spec) == limit
+
+
+def test_the_name_plain_is_for_method_none() -> None:
+    text = "profile: plain\nspeculation: {method: ngram, gamma: 4}"
+    reading = check_profile(parse_document(text, "plain.yaml"))
+    assert [p.code for p in reading.problems] == ["plain-name"]

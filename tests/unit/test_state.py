@@ -14,7 +14,7 @@ RECORD = Record("edit-0", "token", "digest", 8502, 12, 1.5, "edit-0.log")
 
 @pytest.fixture
 def folder(state_home: Path, tmp_path: Path) -> StateFolder:
-    made = StateFolder("laptop", tmp_path / "fleet.yaml")
+    made = StateFolder(tmp_path / "fleet.yaml")
     made.create()
     return made
 
@@ -23,18 +23,18 @@ def no_space(*args: Any, **kwargs: Any) -> NoReturn:
     raise OSError(28, "No space left on device")
 
 
-def test_the_folder_is_private_and_named_after_the_fleet(
-    folder: StateFolder, state_home: Path
+def test_the_folder_is_private_and_named_after_the_files_folder(
+    folder: StateFolder, state_home: Path, tmp_path: Path
 ) -> None:
     assert folder.path.parent == state_home / "draftgate"
     assert folder.path.name == folder.key
-    assert folder.key.startswith("laptop-")
+    assert folder.key.startswith(f"{tmp_path.name}-")
     assert folder.path.stat().st_mode & 0o777 == 0o700
 
 
 def test_two_fleet_files_of_one_name_have_two_folders(state_home: Path, tmp_path: Path) -> None:
-    one = StateFolder("laptop", tmp_path / "a" / "fleet.yaml")
-    other = StateFolder("laptop", tmp_path / "b" / "fleet.yaml")
+    one = StateFolder(tmp_path / "a" / "fleet.yaml")
+    other = StateFolder(tmp_path / "b" / "fleet.yaml")
     assert one.path != other.path
 
 
@@ -42,14 +42,14 @@ def test_a_file_is_the_same_fleet_by_any_spelling(
     state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    one = StateFolder("laptop", Path("fleet.yaml"))
-    assert one.key == StateFolder("laptop", tmp_path / "x" / ".." / "fleet.yaml").key
+    one = StateFolder(Path("fleet.yaml"))
+    assert one.key == StateFolder(tmp_path / "x" / ".." / "fleet.yaml").key
 
 
 def test_a_folder_that_cannot_be_made_says_why(state_home: Path, tmp_path: Path) -> None:
     state_home.write_text("a file in the way")
     with pytest.raises(OrchestratorError, match="cannot be made: Not a directory"):
-        StateFolder("laptop", tmp_path / "fleet.yaml").create()
+        StateFolder(tmp_path / "fleet.yaml").create()
 
 
 def test_records_are_read_as_written(folder: StateFolder) -> None:
@@ -144,7 +144,7 @@ def test_the_lock_is_given_back_after_a_failure(folder: StateFolder) -> None:
 
 
 def test_a_fleet_that_never_was_up_is_not_locked(state_home: Path, tmp_path: Path) -> None:
-    assert not StateFolder("new", tmp_path / "fleet.yaml").is_locked()
+    assert not StateFolder(tmp_path / "fleet.yaml").is_locked()
 
 
 def test_logs_have_a_file_each(folder: StateFolder) -> None:
