@@ -64,7 +64,7 @@ def _states(folder: StateFolder, deployment: Deployment) -> Callable[[], Mapping
     def read() -> dict[str, str]:
         if not folder.is_locked():
             return {}
-        states = folder.read_status()[1]
+        states = folder.read_status().workers
         return {
             name: state.state if state.launch == launches.get(name) else "running another launch"
             for name, state in states.items()

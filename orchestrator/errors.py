@@ -5,6 +5,7 @@ OrchestratorError         1  our failure
 ├── GateFailedError       3  the gate or a guard said no
 ├── InconclusiveError     4  the evidence is short
 └── EngineError           5  an engine failed to start, to answer or to prove itself
+    └── EngineGoneError   5  it cannot be reached any more
 """
 
 from collections.abc import Iterable
@@ -47,3 +48,7 @@ class EngineError(OrchestratorError):
     """An engine failed to start, to answer, or to prove that it does what its profile says."""
 
     exit_code = 5
+
+
+class EngineGoneError(EngineError):
+    """An engine that cannot be reached any more, or does not answer in time."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from adapters.launch import Launch
+from orchestrator.mark import created
 from orchestrator.state import Record
 
 KEY_VARIABLE = "DRAFTGATE_FLEET"
@@ -40,23 +41,6 @@ async def spawn(launch: Launch, record: Record, key: str, cwd: Path) -> asyncio.
         )
     finally:
         os.close(log)
-
-
-def created(pid: int) -> float | None:
-    """A mark of when the process with this pid started; None when there is none (or only remains).
-
-    Equal marks mean the same process. On Linux they are clock ticks since boot: a start in wall
-    time would change when the clock is set.
-    """
-    try:
-        if (stat := Path(f"/proc/{pid}/stat")).exists():
-            fields = stat.read_text().rpartition(")")[2].split()  # from the 3rd one, proc(5)
-            return None if fields[0] in "ZX" else float(fields[19])
-        process = psutil.Process(pid)
-        is_dead = process.status() == psutil.STATUS_ZOMBIE
-        return None if is_dead else float(process.create_time())
-    except (psutil.Error, OSError):
-        return None
 
 
 def is_alive(record: Record) -> bool:

@@ -10,11 +10,16 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
+
+import msgspec
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.mark import created
+
+T = TypeVar("T")
 
 # Whoever asks whether a supervisor lives holds the lock for an instant: one look is not enough.
 _LOCK_WAITS_S = (0.02, 0.05, 0.1, 0.2)
@@ -51,6 +56,25 @@ class WorkerState:
     last_end: str = ""  # why it ended the last time, where it was started again
 
 
+@dataclass(frozen=True)
+class Holder:
+    """The process that holds a fleet's lock; `created` is the mark of its start."""
+
+    pid: int
+    created: float | None
+    purpose: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a supervisor last wrote."""
+
+    phase: str = ""
+    pid: int = 0
+    written: float = 0.0  # seconds since the epoch
+    workers: dict[str, WorkerState] = field(default_factory=dict)
+
+
 class StateFolder:
     """The folder of one fleet. `key` is in the environment of all its processes.
 
@@ -82,10 +106,10 @@ class StateFolder:
             raise OrchestratorError(f"{self.path} cannot be made: {error.strerror}") from error
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self, purpose: str) -> Iterator[None]:
         """Held by the one supervisor of the fleet; the kernel lets go when it dies.
 
-        Raises OrchestratorError when another process holds it.
+        `purpose` is the command that holds it. Raises OrchestratorError when another one does.
         """
         self.create()
         with (self.path / "supervisor.lock").open("a+") as file:
@@ -94,8 +118,24 @@ class StateFolder:
                     break
                 time.sleep(wait_s)
             else:
-                raise OrchestratorError("this fleet is up already; `draftgate down` ends it")
+                raise OrchestratorError(self._held())
+            holder = Holder(os.getpid(), created(os.getpid()), purpose)
+            file.truncate(0)
+            file.write(json.dumps(asdict(holder)))
+            file.flush()
             yield
+
+    def _held(self) -> str:
+        holder = self.holder()
+        if holder is None or holder.purpose == "up":
+            return "this fleet is up already; `draftgate down` ends it"
+        return f"`draftgate {holder.purpose}` (process {holder.pid}) uses this fleet; wait for it"
+
+    def holder(self) -> Holder | None:
+        """Who holds the lock now; None when nobody does, or it is being taken at this moment."""
+        holder = _convert(_read(self.path / "supervisor.lock"), Holder)
+        is_alive = holder is not None and created(holder.pid) == holder.created
+        return holder if is_alive and self.is_locked() else None
 
     def is_locked(self) -> bool:
         """Whether a supervisor lives."""
@@ -116,30 +156,20 @@ class StateFolder:
         """Every readable record; others are left out: their processes are found by the key."""
         found = []
         for file in sorted((self.path / "workers").glob("*.json")):
-            try:
-                found.append(Record(**(_read(file) or {})))
-            except TypeError:
-                continue
+            record = _convert(_read(file), Record)
+            if record is not None and record.name == file.stem:
+                found.append(record)
         return found
 
     def write_status(self, phase: str, workers: Mapping[str, WorkerState]) -> None:
         """The supervisor's snapshot. Raises OSError when the disk is full."""
-        data = {
-            "phase": phase,
-            "pid": os.getpid(),
-            "written": time.time(),
-            "workers": {name: asdict(state) for name, state in workers.items()},
-        }
-        _write(self.path / "status.json", data)
+        status = Status(phase, os.getpid(), time.time(), dict(workers))
+        _write(self.path / "status.json", asdict(status))
 
-    def read_status(self) -> tuple[dict[str, Any], dict[str, WorkerState]]:
-        """The last snapshot and its workers; empty when there is none."""
-        data = _read(self.path / "status.json") or {}
-        try:
-            workers = {name: WorkerState(**state) for name, state in data["workers"].items()}
-        except (KeyError, TypeError, AttributeError):  # written by another version, or by hand
-            return {}, {}
-        return data, workers
+    def read_status(self) -> Status:
+        """The last snapshot; an empty one when there is none, or none that can be read."""
+        status = _convert(_read(self.path / "status.json"), Status)
+        return status or Status()
 
 
 def _try_lock(file: IO[str], kind: int) -> bool:
@@ -163,6 +193,14 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
 def _read(path: Path) -> dict[str, Any] | None:
     try:
         data = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
+
+
+def _convert(data: dict[str, Any] | None, kind: type[T]) -> T | None:
+    """What a file holds, where it is what this version writes; files are hints, never truth."""
+    try:
+        return None if data is None else msgspec.convert(data, kind)
+    except msgspec.ValidationError:
+        return None

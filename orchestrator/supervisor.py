@@ -47,7 +47,10 @@ def _is_held_by(port: int, pids: tuple[int, ...]) -> bool:
 
 
 def plan(deployment: Deployment, observed: Observed, only: Sequence[str] = ()) -> list[Step]:
-    """The steps that make what runs what the fleet says."""
+    """The steps that make what runs what the fleet says; with `only`, the others are let be."""
+    if only:
+        running = {name: r for name, r in observed.running.items() if name in only}
+        observed = replace(observed, running=running)
     return make_plan([_wanted(m) for m in _launched(deployment, only)], observed)
 
 
@@ -124,15 +127,16 @@ class Supervisor:
             raise EngineError("; ".join(refused))
         self._prepare_weights()
         for step in steps:
-            self._say(str(step))
+            self._tell(str(step))
         for step in steps:
             if step.action == "stop" and step.worker in observed.running:
                 await process.end(observed.running[step.worker], STRAY_GRACE_S)
                 self.folder.remove_record(step.worker)
             elif step.action == "adopt":
                 self.workers[step.worker].adopt(observed.running[step.worker])
-        adopted = [observed.running[s.worker].token for s in steps if s.action == "adopt"]
-        await process.end_strays(self.folder.key, adopted, STRAY_GRACE_S)
+        stopped = {step.worker for step in steps if step.action == "stop"}
+        kept = [r.token for name, r in observed.running.items() if name not in stopped]
+        await process.end_strays(self.folder.key, kept, STRAY_GRACE_S)
         for name in observed.dead:
             self.folder.remove_record(name)
 
@@ -159,7 +163,15 @@ class Supervisor:
             said = (state.state, state.detail)
             if self._said.get(name) != said and state.state != "stopped":
                 self._said[name] = said
-                self._say(f"{state.state:9}{name:16}{state.detail}")
+                self._tell(f"{state.state:8} {name:15} {state.detail}")
+
+    def _tell(self, line: str) -> None:
+        """To whoever listens; that nobody does any more is no reason to end workers."""
+        try:
+            self._say(line)
+        except OSError as error:
+            self._say = lambda _: None
+            LOG.warning("the output cannot be written any more: %s", error)
 
 
 async def run_until_signal(supervisor: Supervisor, up: Callable[[], None]) -> None:
@@ -196,7 +208,7 @@ def true_states(deployment: Deployment, folder: StateFolder) -> dict[str, Worker
 
     Of a fleet whose file has errors now, what is known of its workers without it.
     """
-    _, states = folder.read_status()
+    states = folder.read_status().workers
     records = {record.name: record for record in folder.records()}
     is_supervised = folder.is_locked()
     if not deployment.is_usable:

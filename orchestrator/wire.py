@@ -6,7 +6,7 @@ from typing import TypeVar
 import httpx
 
 from adapters.exchange import Conversation, EngineAnswerError, Reply
-from orchestrator.errors import EngineError
+from orchestrator.errors import EngineError, EngineGoneError
 
 T = TypeVar("T")
 
@@ -23,7 +23,8 @@ def engine_client(url: str, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> httpx
 async def hold(client: httpx.AsyncClient, conversation: Conversation[T]) -> T:
     """Carry out the conversation's calls; returns its result.
 
-    Raises EngineError when the engine cannot be reached or answers something unknown.
+    Raises EngineGoneError when the engine cannot be reached, EngineError when it answers something
+    unknown.
     """
     try:
         call = next(conversation)
@@ -38,7 +39,7 @@ async def hold(client: httpx.AsyncClient, conversation: Conversation[T]) -> T:
         raise EngineError(f"{client.base_url}: {error}") from error
     except httpx.HTTPError as error:
         what = str(error) or type(error).__name__
-        raise EngineError(f"{client.base_url} cannot be reached: {what}") from error
+        raise EngineGoneError(f"{client.base_url} cannot be reached: {what}") from error
 
 
 async def timed(client: httpx.AsyncClient, conversation: Conversation[T]) -> tuple[T, float]:

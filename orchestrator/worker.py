@@ -19,6 +19,7 @@ from adapters.metric import read_metrics
 from orchestrator import process
 from orchestrator.deployment import Member
 from orchestrator.errors import EngineError, OrchestratorError
+from orchestrator.mark import created
 from orchestrator.readiness import Evidence, base_url, examine, is_healthy
 from orchestrator.state import Record, StateFolder, WorkerState
 from orchestrator.wire import engine_client
@@ -141,7 +142,7 @@ class Worker:
         except OSError as error:
             raise EngineError(f"{launch.argv[0]} cannot be started: {error.strerror}") from error
         pid = self._child.pid
-        self._record = replace(record, pid=pid, created=process.created(pid))
+        self._record = replace(record, pid=pid, created=created(pid))
         self._folder.write_record(self._record)
         self._set("starting", "waiting for the engine")
 

@@ -88,8 +88,8 @@ class TestFleet:
         return found
 
     def supervisor_pid(self) -> int:
-        status = next((self.folder / "state").rglob("status.json"))
-        return int(json.loads(status.read_text())["pid"])
+        lock = next((self.folder / "state").rglob("supervisor.lock"))
+        return int(json.loads(lock.read_text())["pid"])
 
     def processes(self) -> list[psutil.Process]:
         """Every living process that this fleet's draftgate started or is."""

@@ -47,7 +47,7 @@ def command(engine: str, keep: bool) -> int:
         _step(f"render: {member.name} ({member.profile.profile})")
         click.echo(member.launch.shell())
     folder = StateFolder(deployment.file)
-    with folder.lock():
+    with folder.lock("demo"):
         supervisor = Supervisor(deployment, folder, click.echo)
         show = _Show(deployment, supervisor, keep, start)
         _step("up: starting the workers, each must draft before it counts as ready")

@@ -11,8 +11,8 @@ import click
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.fleet_file import FLEET
-from orchestrator.process import created
-from orchestrator.state import StateFolder
+from orchestrator.mark import created
+from orchestrator.state import Holder, StateFolder
 from orchestrator.supervisor import sweep
 from orchestrator.worker import DRAIN_S, NOTICE_S, TERM_GRACE_S
 
@@ -36,19 +36,32 @@ def command(fleet: Path, now: bool) -> int:
 
 def _end_supervisor(folder: StateFolder, now: bool) -> None:
     """SIGTERM, then wait until the process is gone."""
-    status, _ = folder.read_status()
-    pid = int(status.get("pid", 0))
-    if not pid or created(pid) is None:
-        raise OrchestratorError(f"a supervisor holds {folder.path} but tells no process id")
-    click.echo(f"ending the supervisor, process {pid}")
-    start, until = created(pid), time.monotonic() + LONGEST_WAIT_S
-    _terminate(pid)
-    while created(pid) == start:
+    holder = _holder(folder)
+    if holder is None:
+        return
+    click.echo(f"ending `draftgate {holder.purpose}`, process {holder.pid}")
+    until = time.monotonic() + LONGEST_WAIT_S
+    _terminate(holder.pid)
+    while created(holder.pid) == holder.created:
         if time.monotonic() > until:
-            raise OrchestratorError(f"process {pid} does not end; see {folder.supervisor_log}")
+            message = f"process {holder.pid} does not end"
+            raise OrchestratorError(f"{message}; see {folder.supervisor_log}")
         time.sleep(0.2)
         if now:
-            _terminate(pid)  # every signal after the first ends the drain
+            _terminate(holder.pid)  # every signal after the first ends the drain
+
+
+def _holder(folder: StateFolder) -> Holder | None:
+    """Who holds the lock; it may take an instant until a process that just took it has said so."""
+    until = time.monotonic() + 2
+    while folder.is_locked():
+        holder = folder.holder()
+        if holder is not None:
+            return holder
+        if time.monotonic() > until:
+            raise OrchestratorError(f"a process holds {folder.path} but does not say which it is")
+        time.sleep(0.05)
+    return None
 
 
 def _terminate(pid: int) -> None:

@@ -32,7 +32,7 @@ def command(fleet: Path, dry_run: bool, detach: bool, only: tuple[str, ...]) -> 
     show_warnings(deployment.problems)
     if dry_run:
         return _show_plan(deployment, folder, only)
-    with folder.lock():
+    with folder.lock("up"):
         supervisor = Supervisor(deployment, folder, click.echo, only=only)
         asyncio.run(run_until_signal(supervisor, _say_up))
     click.echo("all workers are down")
@@ -59,14 +59,13 @@ def _show_plan(deployment: Deployment, folder: StateFolder, only: tuple[str, ...
 
 def _detach(fleet: Path, folder: StateFolder, only: tuple[str, ...]) -> int:
     """Start this command again as a process of its own, and show its talk until all are ready."""
-    if folder.is_locked():
-        raise OrchestratorError("this fleet is up already; `draftgate down` ends it")
     folder.create()
     argv = [sys.executable, "-m", "orchestrator.cli", "up", str(fleet)]
     argv += [part for name in only for part in ("--only", name)]
     log = folder.supervisor_log
     log.touch(mode=0o600)
-    with log.open("w") as output:
+    start = log.stat().st_size
+    with log.open("a") as output:
         child = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
@@ -75,12 +74,15 @@ def _detach(fleet: Path, folder: StateFolder, only: tuple[str, ...]) -> int:
             start_new_session=True,
         )
     with log.open() as talk:
+        talk.seek(start)
         while True:
             ended = child.poll() is not None
             text = talk.read()
             click.echo(text, nl=False)
             if "\nup: " in f"\n{text}":
                 return 0
+            if ended and child.returncode < 0:
+                raise OrchestratorError(f"the supervisor was killed by signal {-child.returncode}")
             if ended:
                 return child.returncode or 1
             time.sleep(0.1)

@@ -9,7 +9,7 @@ import httpx
 from adapters.contract import Adapter
 from adapters.exchange import Candidate, Generation
 from adapters.metric import read_metrics
-from orchestrator.errors import EngineError
+from orchestrator.errors import EngineError, EngineGoneError
 from orchestrator.gate.compare import END, Arm, Divergence
 from orchestrator.gate.prompt import Prompt
 from orchestrator.wire import engine_client, hold, timed
@@ -62,6 +62,8 @@ async def _answer(
     api = endpoint.adapter.api
     try:
         answer, seconds = await timed(client, api.generate(endpoint.model, prompt.request))
+    except EngineGoneError:
+        raise
     except EngineError as error:
         say(f"{prompt.id}: {error}")
         return None

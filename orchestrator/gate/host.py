@@ -31,7 +31,10 @@ async def running(
         yield endpoint
         return
     states = true_states(deployment, folder)
-    if folder.is_locked():
+    holder = folder.holder()
+    if holder is not None and holder.purpose == "gate":
+        raise EngineError(f"`draftgate gate` runs already, as process {holder.pid}")
+    if holder is not None:
         _require_as_written(member, states[member.name])
         yield endpoint
         return
@@ -39,7 +42,7 @@ async def running(
     if orphans:
         message = f"{', '.join(orphans)}: running without a supervisor"
         raise EngineError(f"{message}; `draftgate up` adopts them, `draftgate down` ends them")
-    with folder.lock():
+    with folder.lock("gate"):
         async with _booted(Supervisor(deployment, folder, say, only=[member.name])):
             yield endpoint
 

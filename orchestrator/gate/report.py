@@ -17,7 +17,7 @@ def report(
         yield f"  {reason}"
     for arm in arms:
         yield f"  {_arm_line(arm)}"
-    if comparison.bound_per_1000 is not None:
+    if comparison.verdict == "pass" and comparison.bound_per_1000 is not None:
         yield (
             f"  0 forks in {comparison.tokens} tokens compared: below "
             f"{comparison.bound_per_1000:.2g} per 1,000 tokens (95 %)"

@@ -70,7 +70,7 @@ async def _collect(
     the purpose, one after the other, because memory may hold only one.
     """
     names = ["A", *("S" for _ in boots[1:])]
-    if folder.is_locked():
+    if folder.is_locked():  # the fleet is up
         pairs = [_twice(n, b, prompts, say) for n, b in zip(names, boots, strict=True)]
         return list(await asyncio.gather(*pairs))
     return [await _twice(n, b, prompts, say) for n, b in zip(names, boots, strict=True)]

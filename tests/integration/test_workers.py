@@ -4,13 +4,14 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.harness import TestFleet, fake_engine_command, fleet_of, free_port, until
+from tests.harness import COMMAND, TestFleet, fake_engine_command, fleet_of, free_port, until
 
 
 def fleet_yaml(folder: Path, ports: tuple[int, int], timeout_s: float = 30) -> str:
@@ -300,3 +301,32 @@ def test_a_router_that_cannot_listen_says_so(fleet: TestFleet) -> None:
         done = fleet.run("serve", str(fleet.file), "--listen", address)
     assert done.returncode == 1
     assert f"error: cannot listen on {address}: Address already in use" in done.stderr
+
+
+def test_only_leaves_other_workers_alone(fleet: TestFleet) -> None:
+    fleet.up()
+    pids = {name: w["pid"] for name, w in fleet.status()["workers"].items()}
+    os.kill(fleet.supervisor_pid(), signal.SIGKILL)
+    until(lambda: not fleet.status()["supervised"], "the lock is free")
+    done = fleet.run("up", "-d", str(fleet.file), "--only", "edit-0")
+    assert done.returncode == 0, done.stdout
+    after = fleet.status()["workers"]
+    assert {name: w["pid"] for name, w in after.items()} == pids
+    assert (after["edit-0"]["state"], after["plain-0"]["state"]) == ("ready", "orphaned")
+
+
+def test_closing_its_output_does_not_end_the_fleet(fleet: TestFleet) -> None:
+    child = subprocess.Popen(
+        [*COMMAND, "up", str(fleet.file)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=fleet.env,
+        cwd=fleet.folder,
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    child.stdout.close()
+    until(lambda: {w["state"] for w in fleet.status()["workers"].values()} == {"ready"}, "ready")
+    assert child.poll() is None
+    assert fleet.run("down", str(fleet.file)).returncode == 0
+    assert child.wait(30) in (0, 1)

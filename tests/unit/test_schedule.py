@@ -1,11 +1,10 @@
-from adapters.document import parse_document
-from adapters.reading import check_profile
-
 """Schedules: gaps, overlaps and order; and what an engine without schedules makes of one."""
 
 import pytest
 
+from adapters.document import parse_document
 from adapters.profile import Lookup, Ngram, Profile, Tier, parse_batch
+from adapters.reading import check_profile
 from adapters.schedule import fixed_batch_limit, fixed_gamma, profile_problems, schedule_problems
 
 Row = tuple[str, int]

@@ -1,13 +1,14 @@
 """What is remembered of a fleet: files that are torn, foreign, full or locked."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.state import Record, StateFolder, WorkerState
+from orchestrator.state import Record, StateFolder, Status, WorkerState
 
 RECORD = Record("edit-0", "token", "digest", 8502, 12, 1.5, "edit-0.log")
 
@@ -85,9 +86,9 @@ def test_a_record_that_cannot_be_read_is_left_out(folder: StateFolder, content: 
 def test_status_is_read_as_written(folder: StateFolder) -> None:
     state = WorkerState("edit-0", "ready", pid=12, port=8502)
     folder.write_status("up", {"edit-0": state})
-    data, workers = folder.read_status()
-    assert data["phase"] == "up"
-    assert workers == {"edit-0": state}
+    status = folder.read_status()
+    assert status.phase == "up"
+    assert status.workers == {"edit-0": state}
 
 
 @pytest.mark.parametrize(
@@ -99,18 +100,20 @@ def test_status_is_read_as_written(folder: StateFolder) -> None:
         '{"workers": []}',
         '{"workers": null}',
         '{"workers": {"a": null}}',
+        '{"pid": "abc", "workers": {}}',
+        '{"workers": {"a": {"name": "a", "state": 5}}}',
+        "[" * 100_000,
         '{"workers": {"a": {"name": "a"}}}',
         '{"workers": {"a": {"name": "a", "state": "ready", "newer": 1}}}',
     ],
 )
 def test_a_status_that_cannot_be_read_is_none(folder: StateFolder, content: str) -> None:
     (folder.path / "status.json").write_text(content)
-    _, workers = folder.read_status()
-    assert set(workers) <= {"a"}
+    assert set(folder.read_status().workers) <= {"a"}
 
 
 def test_there_is_no_status_before_the_first(folder: StateFolder) -> None:
-    assert folder.read_status() == ({}, {})
+    assert folder.read_status() == Status()
 
 
 @pytest.mark.parametrize("step", ["write_text", "replace"])
@@ -128,18 +131,22 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_no_part(
 
 def test_one_supervisor_holds_the_lock(folder: StateFolder) -> None:
     assert not folder.is_locked()
-    with folder.lock():
+    assert folder.holder() is None
+    with folder.lock("up"):
         assert folder.is_locked()
-        with pytest.raises(OrchestratorError, match="this fleet is up already"), folder.lock():
+        holder = folder.holder()
+        assert holder is not None
+        assert (holder.pid, holder.purpose) == (os.getpid(), "up")
+        with pytest.raises(OrchestratorError, match="this fleet is up already"), folder.lock("up"):
             pass
         assert folder.is_locked()
     assert not folder.is_locked()
 
 
 def test_the_lock_is_given_back_after_a_failure(folder: StateFolder) -> None:
-    with pytest.raises(RuntimeError), folder.lock():
+    with pytest.raises(RuntimeError), folder.lock("up"):
         raise RuntimeError
-    with folder.lock():
+    with folder.lock("up"):
         assert folder.is_locked()
 
 
@@ -150,3 +157,16 @@ def test_a_fleet_that_never_was_up_is_not_locked(state_home: Path, tmp_path: Pat
 def test_logs_have_a_file_each(folder: StateFolder) -> None:
     assert folder.log("edit-0") == folder.path / "logs" / "edit-0.log"
     assert folder.supervisor_log.parent == folder.path
+
+
+def test_who_wants_a_fleet_that_is_gated_is_told_by_whom(folder: StateFolder) -> None:
+    words = f"`draftgate gate` .process {os.getpid()}. uses this fleet"
+    with folder.lock("gate"), pytest.raises(OrchestratorError, match=words), folder.lock("up"):
+        pass
+
+
+def test_a_record_that_names_another_file_is_no_record(folder: StateFolder) -> None:
+    """`down` removes the file that a record names: it must not lead out of the folder."""
+    content = json.dumps({"name": "../../x", "token": "t", "launch": "d", "port": 1})
+    (folder.path / "workers" / "a.json").write_text(content)
+    assert folder.records() == []
