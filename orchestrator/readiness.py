@@ -67,7 +67,8 @@ async def examine(member: Member, record: Record | None) -> Evidence:
         fingerprint = await hold(client, api.complete(model))
         proof = await hold(client, api.prove(model, member.profile))
         _require_proof(member, proof)
-    return Evidence(identity.version, fingerprint, proof.drafted, proof.accepted)
+    version = identity.version if _knows_itself(identity) else member.spec.engine_version
+    return Evidence(version, fingerprint, proof.drafted, proof.accepted)
 
 
 def _require_identity(member: Member, identity: Identity) -> None:
@@ -82,13 +83,16 @@ def _require_identity(member: Member, identity: Identity) -> None:
         message = f"the engine on port {member.launch.port} serves weights from {identity.weights}"
         raise EngineError(f"{message}, not {target}: it is not this worker")
     version = member.spec.engine_version
-    told = release(identity.version or "")
-    # A packaged build may not know its number; a fleet may give only the first parts of one.
-    is_told = told not in (None, (0,), (1,))
-    wanted = release(version) or ()
-    if member.is_ours and is_told and told is not None and told[: len(wanted)] != wanted:
+    told, wanted = release(identity.version or "") or (), release(version) or ()
+    # A fleet may give only the first parts of a version.
+    if member.is_ours and _knows_itself(identity) and told[: len(wanted)] != wanted:
         message = f"the engine on port {member.launch.port} is version {identity.version}"
         raise EngineError(f"{message}, not {version}: it is not this worker")
+
+
+def _knows_itself(identity: Identity) -> bool:
+    """A packaged build may say 0 or 1 where its number should be."""
+    return release(identity.version or "") not in (None, (0,), (1,))
 
 
 def _require_proof(member: Member, proof: Proof) -> None:

@@ -85,6 +85,8 @@ class Router:
                 )
                 self.started.set()
                 LOG.info("listening on %s:%d", self._config.listen[0], self.port)
+                if self._config.admin:
+                    LOG.info("admin on %s:%d", self._config.admin[0], self.admin_port)
                 try:
                     await self._stop.wait()
                 finally:

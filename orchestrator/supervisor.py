@@ -95,7 +95,7 @@ class Supervisor:
             try:
                 await asyncio.gather(*(worker.settled.wait() for worker in self.workers.values()))
                 failed = [w for w in self.workers.values() if w.state.state == "failed"]
-                if not failed and not any(task.done() for task in tasks):
+                if not failed and self.phase == "starting":
                     self.phase = "up"
                     self._changed()
                     up()

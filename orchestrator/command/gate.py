@@ -97,17 +97,18 @@ def _choose(
 
 
 def _routed(deployment: Deployment) -> list[Member]:
-    """One speculating worker of each profile and model that a route names; of all without routes.
+    """One speculating worker of each launch that a route names; of all without routes.
 
     A profile that no route names gets no requests; controls of measurements are such.
     """
     fleet = deployment.require()
     named = {hop.profile for route in fleet.routes for hop in fleet.hops(route)}
-    chosen: dict[tuple[str, str], Member] = {}
+    chosen: dict[tuple[str, str, str], Member] = {}
     for member in deployment.members:
         is_named = not named or member.profile.profile in named
         if member.profile.is_speculating and is_named:
-            chosen.setdefault((member.entry.profile, member.entry.model), member)
+            key = (member.entry.profile, member.entry.model, member.launch.digest())
+            chosen.setdefault(key, member)
     return list(chosen.values())
 
 

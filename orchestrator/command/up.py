@@ -1,6 +1,7 @@
 """draftgate up: start a fleet's workers and hold them."""
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 import time
@@ -40,7 +41,8 @@ def command(fleet: Path, dry_run: bool, detach: bool, only: tuple[str, ...]) -> 
 
 
 def _say_up() -> None:
-    click.echo("up: every worker is ready; ctrl-C (or `draftgate down`) ends them")
+    with contextlib.suppress(OSError):  # nobody listens any more: no reason to end workers
+        click.echo("up: every worker is ready; `draftgate down` (or ctrl-C here) ends them")
 
 
 def _show_plan(deployment: Deployment, folder: StateFolder, only: tuple[str, ...]) -> int:

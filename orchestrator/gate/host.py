@@ -50,7 +50,8 @@ async def running(
 def _require_as_written(member: Member, state: WorkerState) -> None:
     """The worker is ready, and what runs is what the files say: else the certificate would lie."""
     if state.state != "ready":
-        detail = state.detail or "the fleet is up without it"
+        hint = "`draftgate down` first, and the gate starts the workers that it needs"
+        detail = state.detail or f"the fleet is up without it; {hint}"
         raise EngineError(f"{member.name} is {state.state}, not ready: {detail}")
     if state.launch != full_digest(member):
         message = f"{member.name} runs another launch than the files say now"

@@ -25,6 +25,8 @@ def report(
     texts = {prompt.id: prompt.text for prompt in prompts}
     for divergence in comparison.divergences[:MOST_SHOWN]:
         yield f"  {_divergence_line(divergence, texts.get(divergence.prompt, ''))}"
+    if comparison.verdict == "fail":
+        yield '  what to do: docs/gate.md, under "Why greedy output differs without a bug"'
     more = len(comparison.divergences) - MOST_SHOWN
     if more > 0:
         yield f"  and {more} more; the certificate holds all"
