@@ -41,9 +41,10 @@ def _cli() -> str:
         command = run.get_command(context, name)
         if command is not None:
             parts.append(_help(f"draftgate {name}", command, context))
-    parts.append(
-        f"## Exit codes\n\n0 is good; 130 is ctrl-C, but for `up` and `serve`, which are ended so: they end with 0.\n\n```\n{_exit_codes()}\n```\n"
+    note = (
+        "0 is good; 130 is ctrl-C, but for `up` and `serve`, which are ended so: they end with 0."
     )
+    parts.append(f"## Exit codes\n\n{note}\n\n```\n{_exit_codes()}\n```\n")
     return "\n".join(parts)
 
 
