@@ -40,7 +40,7 @@ class Reply:
         self.require_ok()
         try:
             return msgspec.json.decode(self.text)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             message = f"{self.call.path} answered no JSON: {self.text[:200]!r}"
             raise EngineAnswerError(message) from error
 
@@ -65,7 +65,7 @@ def conversation(start: Callable[P, Conversation[T]]) -> Callable[P, Conversatio
     def guarded(*args: P.args, **kwargs: P.kwargs) -> Conversation[T]:
         try:
             return (yield from start(*args, **kwargs))
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             message = f"an answer of an unknown shape ({type(error).__name__}: {error})"
             raise EngineAnswerError(message) from error
 

@@ -5,19 +5,21 @@ from typing import TypeVar
 
 import httpx
 
-from adapters.exchange import Conversation, EngineAnswerError, Reply
+from adapters.exchange import Call, Conversation, EngineAnswerError, Reply
 from orchestrator.errors import EngineError, EngineGoneError
 
 T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 600.0
+LARGEST_ANSWER = 64 * 2**20  # bytes; the longest answer with log-probabilities takes a few MiB
 
 
 def engine_client(url: str, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> httpx.AsyncClient:
     """A client for one engine; proxies of the environment are not for loopback."""
     timeout = httpx.Timeout(answer_timeout_s, connect=CONNECT_TIMEOUT_S)
-    return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False)
+    headers = {"accept-encoding": "identity"}
+    return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False, headers=headers)
 
 
 async def hold(client: httpx.AsyncClient, conversation: Conversation[T]) -> T:
@@ -29,9 +31,7 @@ async def hold(client: httpx.AsyncClient, conversation: Conversation[T]) -> T:
     try:
         call = next(conversation)
         while True:
-            method = "GET" if call.body is None else "POST"
-            answer = await client.request(method, call.path, json=call.body)
-            call = conversation.send(Reply(call, answer.status_code, answer.text))
+            call = conversation.send(await ask(client, call))
     except StopIteration as stop:
         result: T = stop.value
         return result
@@ -40,6 +40,21 @@ async def hold(client: httpx.AsyncClient, conversation: Conversation[T]) -> T:
     except httpx.HTTPError as error:
         what = str(error) or type(error).__name__
         raise EngineGoneError(f"{client.base_url} cannot be reached: {what}") from error
+
+
+async def ask(client: httpx.AsyncClient, call: Call) -> Reply:
+    """One call and its whole answer. Raises EngineError when it is larger than any should be."""
+    method = "GET" if call.body is None else "POST"
+    chunks: list[bytes] = []
+    total = 0
+    async with client.stream(method, call.path, json=call.body) as answer:
+        async for chunk in answer.aiter_raw():  # as sent: we ask for no encoding
+            chunks.append(chunk)
+            total += len(chunk)
+            if total > LARGEST_ANSWER:
+                size = LARGEST_ANSWER // 2**20
+                raise EngineError(f"{client.base_url}{call.path} answers more than {size} MiB")
+    return Reply(call, answer.status_code, b"".join(chunks).decode(errors="replace"))
 
 
 async def timed(client: httpx.AsyncClient, conversation: Conversation[T]) -> tuple[T, float]:

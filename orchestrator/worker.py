@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from adapters.exchange import Call
 from adapters.metric import read_metrics
 from orchestrator import process
 from orchestrator.deployment import Member
@@ -22,7 +23,7 @@ from orchestrator.errors import EngineError, OrchestratorError
 from orchestrator.mark import created
 from orchestrator.readiness import Evidence, base_url, examine, is_healthy
 from orchestrator.state import Record, StateFolder, WorkerState
-from orchestrator.wire import engine_client
+from orchestrator.wire import ask, engine_client
 
 LOG = logging.getLogger("draftgate.supervisor")
 
@@ -35,6 +36,7 @@ SETTLED_S = 120.0  # ready for this long: the next failure starts from the first
 NOTICE_S = 0.6  # routers read states every 0.25 s; nothing new arrives after this
 DRAIN_S = 30.0
 TERM_GRACE_S = 10.0
+METRICS_TIMEOUT_S = 5.0
 PORT_RELEASE_S = 3.0  # a process that just ended may hold its port while its threads go
 
 
@@ -120,6 +122,9 @@ class Worker:
             cause = await self._watch()
         except (OrchestratorError, OSError) as error:
             cause = str(error)
+        except Exception as error:  # the edge of one worker: its surprises must not end the fleet
+            LOG.exception("%s: a bug", self.member.name)
+            cause = f"{type(error).__name__}: {error} (a bug)"
         if cause is not None:
             await self._end(drain=False)
         return cause
@@ -301,8 +306,9 @@ async def _is_busy(client: httpx.AsyncClient, member: Member) -> bool:
     """Whether requests run or wait in the engine, by its own gauges."""
     names = {name: member.adapter.METRICS[name] for name in ("running", "waiting")}
     try:
-        answer = await client.get("/metrics")
-    except httpx.HTTPError:
+        async with asyncio.timeout(METRICS_TIMEOUT_S):
+            answer = await ask(client, Call("/metrics"))
+    except (httpx.HTTPError, TimeoutError, EngineError):
         return False
     values = read_metrics(answer.text, names).values()
     return any(value for value in values)

@@ -335,6 +335,10 @@ class Engine:
         if path == "/apply-template":
             return as_json({"prompt": json.dumps(request.json().get("messages"))})
         facts = descriptions(state)
+        if path == "/slots" and state.fail == "deep_json":
+            return whole(200, b"[" * 100_000, "application/json")
+        if path == "/slots" and state.fail == "endless":
+            return whole(200, b" " * (65 * 2**20), "application/json")
         return as_json(facts[path]) if path in facts else as_json({"error": "Not Found"}, 404)
 
     async def tell(self, request: Request) -> bytes:
@@ -463,7 +467,9 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--padding", type=int, default=0, help="spaces added to each event")
     parser.add_argument("--hold", action="store_true", help="wait for POST /control release")
     parser.add_argument("--tokens-before-hold", type=int, default=1)
-    parser.add_argument("--fail", choices=[*FAILURES, "unhealthy"], default="none")
+    parser.add_argument(
+        "--fail", choices=[*FAILURES, "unhealthy", "deep_json", "endless"], default="none"
+    )
     parser.add_argument("--close-each", action="store_true", help="close after every answer")
     parser.add_argument("--gamma", type=int, default=0, help="tokens drafted a step; 0 is plain")
     parser.add_argument("--acceptance", type=float, default=0.5, help="share of drafts accepted")

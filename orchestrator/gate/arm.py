@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import httpx
 
 from adapters.contract import Adapter
-from adapters.exchange import Candidate, Generation
+from adapters.exchange import Call, Candidate, Generation
 from adapters.metric import read_metrics
 from orchestrator.errors import EngineError, EngineGoneError
 from orchestrator.gate.compare import END, Arm, Divergence
 from orchestrator.gate.prompt import Prompt
-from orchestrator.wire import engine_client, hold, timed
+from orchestrator.wire import ask, engine_client, hold, timed
 
 PROGRESS_S = 10.0
 
@@ -73,10 +73,10 @@ async def _answer(
 async def _counters(client: httpx.AsyncClient, endpoint: Endpoint) -> dict[str, float | None]:
     names = {key: endpoint.adapter.METRICS[key] for key in ("drafts", "drafted", "accepted")}
     try:
-        reply = await client.get("/metrics")
+        reply = await ask(client, Call("/metrics"))
     except httpx.HTTPError as error:
-        raise EngineError(f"{endpoint.url}/metrics: {error}") from error
-    return read_metrics(reply.text if reply.status_code == 200 else "", names)
+        raise EngineGoneError(f"{endpoint.url}/metrics: {error}") from error
+    return read_metrics(reply.text if reply.status == 200 else "", names)
 
 
 def _rise(start: dict[str, float | None], end: dict[str, float | None], key: str) -> float | None:

@@ -330,3 +330,18 @@ def test_closing_its_output_does_not_end_the_fleet(fleet: TestFleet) -> None:
     assert child.poll() is None
     assert fleet.run("down", str(fleet.file)).returncode == 0
     assert child.wait(30) in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [("deep_json", "/slots answered no JSON"), ("endless", "/slots answers more than 64 MiB")],
+)
+def test_an_engines_odd_answer_is_that_workers_cause(
+    fleet: TestFleet, failure: str, told: str
+) -> None:
+    fleet.env["FAKE_SPECULATING"] = f"--fail {failure}"
+    done = fleet.run("up", str(fleet.file))
+    assert done.returncode == 5
+    assert "edit-0: " in done.stderr
+    assert told in done.stderr
+    assert "a bug" not in done.stderr
