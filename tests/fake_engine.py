@@ -335,11 +335,8 @@ class Engine:
         if path == "/apply-template":
             return as_json({"prompt": json.dumps(request.json().get("messages"))})
         facts = descriptions(state)
-        if path == "/slots" and state.fail == "deep_json":
-            return whole(200, b"[" * 100_000, "application/json")
-        if path == "/slots" and state.fail == "endless":
-            return whole(200, b" " * (65 * 2**20), "application/json")
-        return as_json(facts[path]) if path in facts else as_json({"error": "Not Found"}, 404)
+        odd = odd_answer(state.fail) if path == "/slots" else b""
+        return odd or (as_json(facts[path]) if path in facts else as_json({"error": "?"}, 404))
 
     async def tell(self, request: Request) -> bytes:
         wanted = {name: int(value) for name, value in request.query.items()}
@@ -427,6 +424,12 @@ def descriptions(state: State) -> dict[str, Any]:
         }
         return {"/v1/models": models, "/slots": [slot], "/props": props}
     return {"/v1/models": models, "/version": {"version": options.engine_version}}
+
+
+def odd_answer(failure: str) -> bytes:
+    """What no engine should answer to a question about itself; empty where nothing is wrong."""
+    bodies = {"deep_json": b"[" * 100_000, "endless": b" " * (65 * 2**20)}
+    return whole(200, bodies[failure], "application/json") if failure in bodies else b""
 
 
 def metrics(state: State) -> str:
