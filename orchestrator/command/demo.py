@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +22,7 @@ from orchestrator.router import Router
 from orchestrator.shipped import shipped
 from orchestrator.state import StateFolder
 from orchestrator.supervisor import Supervisor, run_until_signal
+from orchestrator.weights import cache_folder
 
 GATE_TOKENS = 24  # a prompt; the demo shows the job, `draftgate gate` does it in full
 MEASURED = (48, 2)  # tokens of an answer, rounds
@@ -67,8 +70,25 @@ def _demo_fleet(engine: str) -> Path:
     for file in sorted(root.glob("fleet*.yaml")):
         fleet = read_deployment(file, file.name).fleet
         if fleet and fleet.workers[0].engine == engine:
-            return file
+            return file if os.access(root, os.W_OK) else _copy(file)
     raise InputError(f"no example fleet for {engine} comes with draftgate")
+
+
+def _copy(file: Path) -> Path:
+    """Certificates stand beside the fleet file: an installed one may not be written beside."""
+    copy = cache_folder() / "demo" / file.name
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(file, copy)
+    return copy
+
+
+async def _until_started(router: Router, serving: asyncio.Future[None]) -> None:
+    """Until the router listens; raises what kept it from doing so."""
+    started = asyncio.ensure_future(router.started.wait())
+    await asyncio.wait({started, serving}, return_when=asyncio.FIRST_COMPLETED)
+    started.cancel()
+    if serving.done():
+        await serving
 
 
 class _Show:
@@ -89,7 +109,8 @@ class _Show:
         try:
             await self._steps()
         except Exception as error:  # noqa: BLE001 — carried out to the command's own edge
-            self.error = error
+            if self.supervisor.phase != "stopping":  # else ctrl-C took the engines away
+                self.error = error
         finally:
             self.supervisor.stop()
 
@@ -100,7 +121,7 @@ class _Show:
         router = Router(config)
         serving = asyncio.ensure_future(router.serve())
         try:
-            await router.started.wait()
+            await _until_started(router, serving)
             url = f"http://{config.listen[0]}:{router.port}"
             _step(f"serve: router on {fleet.router.listen}, choosing by request type")
             await self._measure(url)
