@@ -7,6 +7,7 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -85,7 +86,8 @@ def _copy(file: Path) -> Path:
 async def _until_started(router: Router, serving: asyncio.Future[None]) -> None:
     """Until the router listens; raises what kept it from doing so."""
     started = asyncio.ensure_future(router.started.wait())
-    await asyncio.wait({started, serving}, return_when=asyncio.FIRST_COMPLETED)
+    either: set[asyncio.Future[Any]] = {started, serving}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     started.cancel()
     if serving.done():
         await serving
