@@ -55,6 +55,8 @@ def read_document(file: FilePath, shown_as: str | None = None) -> Document:
     """Read and parse one file; what is wrong with it stands in `problems`, nothing is raised."""
     name = shown_as or str(file)
     try:
+        if file.exists() and not file.is_file():
+            return _unreadable(name, "not a regular file")
         if file.stat().st_size > LARGEST_FILE:
             return _unreadable(name, f"the file is larger than {LARGEST_FILE // 2**20} MiB")
         text = file.read_bytes().decode("utf-8-sig")

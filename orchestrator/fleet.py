@@ -30,7 +30,8 @@ def _is_path(text: str) -> str:
     return text
 
 
-def _is_url(url: str) -> str:
+def engine_url(url: str) -> str:
+    """`http://host:port` without a slash at its end. Raises ValueError on anything else."""
     scheme, _, rest = url.rstrip("/").partition("://")
     try:
         is_address = split_address(rest)[1] > 0
@@ -92,7 +93,7 @@ Comparison: TypeAlias = Annotated[
 ]
 Address: TypeAlias = Annotated[str, AfterValidator(_is_address)]
 PathText: TypeAlias = Annotated[str, AfterValidator(_is_path)]
-Url: TypeAlias = Annotated[str, AfterValidator(_is_url)]
+Url: TypeAlias = Annotated[str, AfterValidator(engine_url)]
 Environment: TypeAlias = Annotated[dict[str, str], AfterValidator(_no_secret)]
 
 

@@ -76,7 +76,7 @@ class Status:
 
 
 class StateFolder:
-    """The folder of one fleet. `key` is in the environment of all its processes.
+    """The folder of one fleet.
 
     It follows from the file's path alone: a fleet whose file cannot be read any more must still be
     found, to be told of and ended.
@@ -88,6 +88,9 @@ class StateFolder:
         self.key = f"{file.parent.name or 'root'}-{digest[:8]}"
         root = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
         self.path = Path(root).expanduser() / "draftgate" / self.key
+        # In the environment of all its processes: the same file under another state home (sudo,
+        # cron) is another fleet, and must not take these for its own.
+        self.mark = str(self.path)
 
     @property
     def supervisor_log(self) -> Path:

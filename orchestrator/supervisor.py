@@ -27,7 +27,7 @@ def observe(deployment: Deployment, folder: StateFolder) -> Observed:
     running = {r.name: r for r in records if process.is_alive(r)}
     dead = {r.name: r for r in records if r.name not in running}
     # What is left of a worker whose main process died (its engine core) must go before a start.
-    strays = process.strays(folder.key, [r.token for r in running.values()])
+    strays = process.strays(folder.mark, [r.token for r in running.values()])
     stray_pids = tuple(p.pid for p in strays)
     ours = {r.port for r in running.values()}
     ours |= {m.launch.port for m in deployment.members if _is_held_by(m.launch.port, stray_pids)}
@@ -136,7 +136,7 @@ class Supervisor:
                 self.workers[step.worker].adopt(observed.running[step.worker])
         stopped = {step.worker for step in steps if step.action == "stop"}
         kept = [r.token for name, r in observed.running.items() if name not in stopped]
-        await process.end_strays(self.folder.key, kept, STRAY_GRACE_S)
+        await process.end_strays(self.folder.mark, kept, STRAY_GRACE_S)
         for name in observed.dead:
             self.folder.remove_record(name)
 
@@ -200,7 +200,7 @@ async def sweep(folder: StateFolder, grace_s: float) -> list[int]:
         ended += [p.pid for p in process.members(record)]
         await process.end(record, grace_s)
         folder.remove_record(record.name)
-    return ended + await process.end_strays(folder.key, (), grace_s)
+    return ended + await process.end_strays(folder.mark, (), grace_s)
 
 
 def true_states(deployment: Deployment, folder: StateFolder) -> dict[str, WorkerState]:

@@ -143,7 +143,7 @@ class Worker:
         self._set("starting", "waiting for the engine")
         cwd = self.member.base
         try:
-            self._child = await process.spawn(launch, record, self._folder.key, cwd)
+            self._child = await process.spawn(launch, record, self._folder.mark, cwd)
         except OSError as error:
             raise EngineError(f"{launch.argv[0]} cannot be started: {error.strerror}") from error
         pid = self._child.pid

@@ -10,6 +10,7 @@ import click
 
 from orchestrator.deployment import Deployment, Member, read_deployment
 from orchestrator.errors import GateFailedError, InconclusiveError, InputError
+from orchestrator.fleet import engine_url
 from orchestrator.fleet_file import show_warnings
 from orchestrator.gate.prompt import Prompt, read_prompts
 from orchestrator.gate.report import report
@@ -71,7 +72,11 @@ def _gate_urls(
     if options["prompts"] is None:
         raise InputError("without a fleet, --prompts names the file of prompts")
     prompts = read_prompts(options["prompts"], options["per_type"])
-    trial = asyncio.run(try_urls(baseline, candidate[0], prompts, _talk))
+    try:
+        urls = engine_url(baseline), engine_url(candidate[0])
+    except ValueError as error:
+        raise InputError(f"--baseline, --candidate: {error}") from error
+    trial = asyncio.run(try_urls(*urls, prompts, _talk))
     return _conclude([trial], prompts, as_json)
 
 

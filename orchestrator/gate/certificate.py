@@ -1,6 +1,7 @@
 """Certificate: the gate's verdict for exactly one engine build, weights and rendered launch."""
 
 import json
+import os
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -88,6 +89,17 @@ def _stem(member: Member) -> str:
 def _launch(member: Member) -> str:
     draft = draft_of(member.profile, member.spec.model)
     return member.launch.digest({draft: "draft"} if draft else {})
+
+
+def require_writable(folder: Path) -> None:
+    """Raises OrchestratorError when certificates cannot be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".{os.getpid()}.part"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise OrchestratorError(f"{folder} cannot be written: {error.strerror}") from error
 
 
 def write_certificate(path: Path, certificate: dict[str, Any]) -> None:

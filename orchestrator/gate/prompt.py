@@ -93,7 +93,7 @@ def _lines(file: Path) -> Iterator[tuple[Place, str]]:
 def _prompt(place: Place, text: str) -> Prompt | list[Problem]:
     try:
         data = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         return [Problem((), f"not JSON: {error}", "one JSON object a line", place=place)]
     if not isinstance(data, dict):
         return [Problem((), "not a JSON object", '{"type": …, "prompt": …}', place=place)]

@@ -11,7 +11,12 @@ from typing import Any, TypeAlias
 from orchestrator.deployment import Deployment, Member
 from orchestrator.errors import InputError
 from orchestrator.gate.arm import Endpoint, collect, with_gaps
-from orchestrator.gate.certificate import certificate_path, make_certificate, write_certificate
+from orchestrator.gate.certificate import (
+    certificate_path,
+    make_certificate,
+    require_writable,
+    write_certificate,
+)
 from orchestrator.gate.compare import Arm, Comparison, compare
 from orchestrator.gate.host import find_endpoint, running
 from orchestrator.gate.prompt import Prompt, prompts_digest
@@ -42,6 +47,7 @@ async def try_fleet(
     baseline, candidates = members
     for candidate in candidates:
         _require_pair(baseline, candidate)
+    require_writable(certificate_folder(deployment))  # before minutes of work, not after
 
     def boot(member: Member) -> Boot:
         return lambda: running(deployment, folder, member, say)

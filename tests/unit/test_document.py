@@ -180,7 +180,7 @@ def test_a_file_that_is_not_there_or_is_a_folder(tmp_path: Path) -> None:
     assert places(read_document(tmp_path / "no.yaml"))[0][2] == (
         "cannot be read: No such file or directory"
     )
-    assert places(read_document(tmp_path))[0][2] == "cannot be read: Is a directory"
+    assert places(read_document(tmp_path))[0][2] == "not a regular file"
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
