@@ -16,7 +16,8 @@ _SECRET = re.compile(
     r"(?i)(^|_)(api_?keys?|keys?|tokens?|secrets?|password|passwd|credentials?)($|_)"
 )
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})", re.ASCII)
+_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_ADDRESS = re.compile(rf"(\[[0-9a-fA-F:.]+\]|{_LABEL}(?:\.{_LABEL})*):([0-9]{{1,5}})", re.ASCII)
 
 
 def _compiles(pattern: str) -> str:

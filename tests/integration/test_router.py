@@ -788,6 +788,6 @@ def test_a_router_process_ends_on_sigterm() -> None:
         process.send_signal(signal.SIGTERM)
         access = (await process.stderr.read()).decode()
         assert (reply.status, await process.wait()) == (200, 0)
-        assert access.startswith("GET /v1/models type=- profile=- worker=- status=200 end=whole")
+        assert "\nGET /v1/models type=- profile=- worker=- status=200 end=whole" in access
 
     run(scenario)

@@ -98,6 +98,7 @@ def test_a_type_named_twice_may_share_its_route(folder: Path) -> None:
     [
         ("http://10.0.0.7:8000", True),
         ("http://10.0.0.7:8000/", True),
+        ("http://a..b:80", False),
         ("http://engine", False),
         ("http://[::1]:8000", True),
         ("https://10.0.0.7:8000", False),
