@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from adapters.document import REPEATED, Document, read_document
 from adapters.problem import Path, Problem, did_you_mean, near_match, path_text
 from adapters.profile import LARGEST_GAMMA, NAME_PATTERN, Profile
-from adapters.pruning import Pruned
+from adapters.pruning import Pruned, StandIn
 from adapters.schedule import profile_problems
 
 M = TypeVar("M", bound=BaseModel)
@@ -116,20 +116,22 @@ def read_model(document: Document, model: type[M]) -> Reading[M]:
         problems += [_located(document, p) for p in _new(found, unread)]
         unread |= {p.path for p in found}
         pruned.leave_out(p.path for p in found if p.code == "unknown-key")
-        meant = _meant_methods(details)
-        rest = [p.path for p in found if p.code != "unknown-key"]
-        pruned.leave_out(rest, lambda path, meant=meant: meant.get(path, _stand_in(path)))  # type: ignore[misc]
+        pruned.leave_out((p.path for p in found if p.code != "unknown-key"), _stand_ins(details))
     return Reading(document, value, problems, pruned, frozenset(unread))
 
 
 def _new(found: list[Problem], unread: set[Path]) -> Iterator[Problem]:
     """Without what was said before, and what only follows from a mistake further down."""
     paths = unread | {p.path for p in found}
+    above = {path[:end] for path in paths for end in range(len(path))}
     for problem in found:
-        path = problem.path
-        has_cause = any(len(p) > len(path) and p[: len(path)] == path for p in paths)
-        if path not in unread and not has_cause:
+        if problem.path not in unread and problem.path not in above:
             yield problem
+
+
+def _stand_ins(details: list[ErrorDetails]) -> StandIn:
+    meant = _meant_methods(details)
+    return lambda path: meant.get(path, _stand_in(path))
 
 
 def _meant_methods(details: list[ErrorDetails]) -> dict[Path, str]:
@@ -141,7 +143,7 @@ def _meant_methods(details: list[ErrorDetails]) -> dict[Path, str]:
             near = near_match(str(detail["ctx"]["tag"]), tags)
             if near:
                 key = detail["ctx"]["discriminator"].strip("'")
-                meant[(*(part for part in detail["loc"]), key)] = near
+                meant[(*detail["loc"], key)] = near
     return meant
 
 
