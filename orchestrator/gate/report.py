@@ -23,13 +23,24 @@ def report(
             f"{comparison.bound_per_1000:.2g} per 1,000 tokens (95 %)"
         )
     texts = {prompt.id: prompt.text for prompt in prompts}
-    for divergence in comparison.divergences[:MOST_SHOWN]:
-        yield f"  {_divergence_line(divergence, texts.get(divergence.prompt, ''))}"
+    forks = _by_place(comparison.divergences)
+    for arm_names, divergence in forks[:MOST_SHOWN]:
+        yield f"  {_divergence_line(arm_names, divergence, texts.get(divergence.prompt, ''))}"
+    if len(forks) > MOST_SHOWN:
+        yield f"  and {len(forks) - MOST_SHOWN} more; the certificate holds all"
     if comparison.verdict == "fail":
         yield '  what to do: docs/gate.md, under "Why greedy output differs without a bug"'
-    more = len(comparison.divergences) - MOST_SHOWN
-    if more > 0:
-        yield f"  and {more} more; the certificate holds all"
+
+
+def _by_place(divergences: Sequence[Divergence]) -> list[tuple[str, Divergence]]:
+    """Each fork once, with the names of the arms that took it."""
+    arms: dict[tuple[str, int, int, int], list[str]] = {}
+    first: dict[tuple[str, int, int, int], Divergence] = {}
+    for d in divergences:
+        place = (d.prompt, d.position, d.expected, d.found)
+        arms.setdefault(place, []).append(d.arm)
+        first.setdefault(place, d)
+    return [(" and ".join(arms[place]), divergence) for place, divergence in first.items()]
 
 
 def _arm_line(arm: Arm) -> str:
@@ -40,12 +51,12 @@ def _arm_line(arm: Arm) -> str:
     return line
 
 
-def _divergence_line(divergence: Divergence, text: str) -> str:
+def _divergence_line(arms: str, divergence: Divergence, text: str) -> str:
     excerpt = " ".join(text.split())[-40:]
     if divergence.position < 0:
-        return f"{divergence.prompt} …{excerpt!r}: {divergence.arm} read another prompt than A1"
+        return f"{divergence.prompt} …{excerpt!r}: {arms} read another prompt than A1"
     line = (
-        f"{divergence.prompt} …{excerpt!r}: {divergence.arm} differs at token "
+        f"{divergence.prompt} …{excerpt!r}: {arms} left plain at token "
         f"{divergence.position}: plain {_token(divergence.expected)}, "
         f"found {_token(divergence.found)}"
     )

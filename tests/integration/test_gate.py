@@ -109,4 +109,4 @@ def test_a_fork_is_reported_with_its_place(tmp_path: Path) -> None:
         done = made.run("gate", str(made.file))
     assert done.returncode == 3, done.stdout + done.stderr
     assert "8 of 8 prompts differ from plain (in S1, S2)" in done.stdout
-    assert "S1 differs at token 5" in done.stdout
+    assert "S1 and S2 left plain at token 5" in done.stdout
