@@ -48,6 +48,14 @@ def read_positions(text: str, name: str) -> tuple[float, ...] | None:
     return tuple(totals.get(index, 0.0) for index in range(max(totals) + 1))
 
 
+def rise(
+    start: Mapping[str, float | None], end: Mapping[str, float | None], name: str
+) -> float | None:
+    """How far a counter rose; one that appeared in between started from 0."""
+    last = end[name]
+    return None if last is None else last - (start[name] or 0)
+
+
 def acceptance_rate(accepted: float | None, drafted: float | None) -> float | None:
     """alpha: accepted / drafted; None without both counters or without drafts."""
     return None if accepted is None or not drafted else accepted / drafted

@@ -16,7 +16,7 @@ from adapters.exchange import (
     conversation,
     field,
 )
-from adapters.metric import read_metrics
+from adapters.metric import read_metrics, rise
 from adapters.profile import Ngram, Profile
 
 _DRAFTED = "vllm:spec_decode_num_draft_tokens_total"
@@ -76,14 +76,12 @@ def prove(model: str, profile: Profile) -> Conversation[Proof]:
     names = {"drafted": _DRAFTED, "accepted": _ACCEPTED}
     start = read_metrics(before.require_ok(), names)
     end = read_metrics(after.require_ok(), names)
-    return Proof(_rise(start, end, "drafted"), _rise(start, end, "accepted"), _DRAFTED)
+    drafted, accepted = (_whole(rise(start, end, name)) for name in names)
+    return Proof(drafted, accepted, _DRAFTED)
 
 
-def _rise(
-    start: Mapping[str, float | None], end: Mapping[str, float | None], name: str
-) -> int | None:
-    last = end[name]
-    return None if last is None else int(last - (start[name] or 0))
+def _whole(count: float | None) -> int | None:
+    return None if count is None else int(count)
 
 
 @conversation

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import httpx
 
-from adapters.metric import acceptance_length, acceptance_rate, read_metrics
+from adapters.metric import acceptance_length, acceptance_rate, rise
 from orchestrator.deployment import Deployment, Member
 from orchestrator.errors import EngineError
 from orchestrator.gate.prompt import Prompt
 from orchestrator.readiness import base_url
-from orchestrator.wire import engine_client
+from orchestrator.wire import engine_client, read_counters
 
 _COUNTERS = ("drafts", "drafted", "accepted")
 
@@ -70,7 +70,7 @@ async def measure_type(deployment: Deployment, router_url: str, prompt: Prompt, 
     headers = routed[0].headers
     worker = deployment.member(headers["x-draftgate-worker"])
     after = await _counters(worker)
-    rise = {key: _rise(before[worker.name], after, key) for key in _COUNTERS}
+    rose = {key: rise(before[worker.name], after, key) for key in _COUNTERS}
     return Row(
         type=headers["x-draftgate-type"],
         profile=headers["x-draftgate-profile"],
@@ -78,8 +78,8 @@ async def measure_type(deployment: Deployment, router_url: str, prompt: Prompt, 
         plain=_best(direct),
         routed=_best(routed),
         control=_best(beside) if beside else None,
-        alpha=acceptance_rate(rise["accepted"], rise["drafted"]),
-        tau=acceptance_length(rise["accepted"], rise["drafts"]),
+        alpha=acceptance_rate(rose["accepted"], rose["drafted"]),
+        tau=acceptance_length(rose["accepted"], rose["drafts"]),
     )
 
 
@@ -119,14 +119,7 @@ async def _ask(url: str, model: str, prompt: Prompt) -> Answer:
 async def _counters(member: Member) -> dict[str, float | None]:
     names = {key: member.adapter.METRICS[key] for key in _COUNTERS}
     async with engine_client(base_url(member)) as client:
-        return read_metrics((await client.get("/metrics")).text, names)
-
-
-def _rise(
-    before: Mapping[str, float | None], after: Mapping[str, float | None], key: str
-) -> float | None:
-    last = after[key]
-    return None if last is None else last - (before[key] or 0)
+        return await read_counters(client, names)
 
 
 def _best(answers: Sequence[Answer]) -> float:

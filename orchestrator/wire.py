@@ -1,11 +1,13 @@
 """Holding an adapter's conversations with a real engine over HTTP."""
 
 import time
+from collections.abc import Mapping
 from typing import TypeVar
 
 import httpx
 
 from adapters.exchange import Call, Conversation, EngineAnswerError, Reply
+from adapters.metric import read_metrics
 from orchestrator.errors import EngineError, EngineGoneError
 
 T = TypeVar("T")
@@ -55,6 +57,21 @@ async def ask(client: httpx.AsyncClient, call: Call) -> Reply:
                 size = LARGEST_ANSWER // 2**20
                 raise EngineError(f"{client.base_url}{call.path} answers more than {size} MiB")
     return Reply(call, answer.status_code, b"".join(chunks).decode(errors="replace"))
+
+
+async def read_counters(
+    client: httpx.AsyncClient, names: Mapping[str, str]
+) -> dict[str, float | None]:
+    """An engine's counters or gauges by our names for them; None for those that it does not tell.
+
+    Raises EngineGoneError when the engine cannot be reached.
+    """
+    try:
+        reply = await ask(client, Call("/metrics"))
+    except httpx.HTTPError as error:
+        what = str(error) or type(error).__name__
+        raise EngineGoneError(f"{client.base_url}/metrics: {what}") from error
+    return read_metrics(reply.text if reply.status == 200 else "", names)
 
 
 async def timed(client: httpx.AsyncClient, conversation: Conversation[T]) -> tuple[T, float]:

@@ -15,15 +15,13 @@ from typing import Any
 
 import httpx
 
-from adapters.exchange import Call
-from adapters.metric import read_metrics
 from orchestrator import process
 from orchestrator.deployment import Member
 from orchestrator.errors import EngineError, OrchestratorError
 from orchestrator.mark import created
 from orchestrator.readiness import Evidence, base_url, examine, is_healthy
 from orchestrator.state import Record, StateFolder, WorkerState
-from orchestrator.wire import ask, engine_client
+from orchestrator.wire import engine_client, read_counters
 
 LOG = logging.getLogger("draftgate.supervisor")
 
@@ -307,10 +305,9 @@ async def _is_busy(client: httpx.AsyncClient, member: Member) -> bool:
     names = {name: member.adapter.METRICS[name] for name in ("running", "waiting")}
     try:
         async with asyncio.timeout(METRICS_TIMEOUT_S):
-            answer = await ask(client, Call("/metrics"))
-    except (httpx.HTTPError, TimeoutError, EngineError):
+            values = (await read_counters(client, names)).values()
+    except (TimeoutError, EngineError):
         return False
-    values = read_metrics(answer.text, names).values()
     return any(value for value in values)
 
 

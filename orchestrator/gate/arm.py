@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import httpx
 
 from adapters.contract import Adapter
-from adapters.exchange import Call, Candidate, Generation
-from adapters.metric import read_metrics
+from adapters.exchange import Candidate, Generation
+from adapters.metric import rise
 from orchestrator.errors import EngineError, EngineGoneError
 from orchestrator.gate.compare import END, Arm, Divergence
 from orchestrator.gate.prompt import Prompt
-from orchestrator.wire import ask, engine_client, hold, timed
+from orchestrator.wire import engine_client, hold, read_counters, timed
 
 PROGRESS_S = 10.0
 
@@ -36,23 +36,24 @@ async def collect(name: str, endpoint: Endpoint, prompts: Sequence[Prompt], say:
     fails is None in the arm; an engine that is gone raises EngineError.
     """
     api = endpoint.adapter.api
+    counted = {key: endpoint.adapter.METRICS[key] for key in ("drafted", "accepted")}
     answers: dict[str, Generation | None] = {}
     async with engine_client(endpoint.url) as client:
         before = await hold(client, api.complete(endpoint.model))
-        start = await _counters(client, endpoint)
+        start = await read_counters(client, counted)
         told = time.monotonic()
         for number, prompt in enumerate(prompts):
             if number == 0 or time.monotonic() - told > PROGRESS_S:
                 told = time.monotonic()
                 say(f"{name} of {endpoint.name}: {number} of {len(prompts)} prompts")
             answers[prompt.id] = await _answer(client, endpoint, prompt, say)
-        end = await _counters(client, endpoint)
+        end = await read_counters(client, counted)
         after = await hold(client, api.complete(endpoint.model))
     if before != after:
         message = f"another engine answered on {endpoint.url} during arm {name}"
         raise EngineError(f"{message}: its fingerprint went from {before} to {after}")
     seconds = sum(answer.seconds for answer in answers.values() if answer)
-    drafted, accepted = (_rise(start, end, key) for key in ("drafted", "accepted"))
+    drafted, accepted = (rise(start, end, key) for key in counted)
     return Arm(name, answers, drafted, accepted, seconds)
 
 
@@ -68,21 +69,6 @@ async def _answer(
         say(f"{prompt.id}: {error}")
         return None
     return replace(answer, seconds=seconds)
-
-
-async def _counters(client: httpx.AsyncClient, endpoint: Endpoint) -> dict[str, float | None]:
-    names = {key: endpoint.adapter.METRICS[key] for key in ("drafts", "drafted", "accepted")}
-    try:
-        reply = await ask(client, Call("/metrics"))
-    except httpx.HTTPError as error:
-        raise EngineGoneError(f"{endpoint.url}/metrics: {error}") from error
-    return read_metrics(reply.text if reply.status == 200 else "", names)
-
-
-def _rise(start: dict[str, float | None], end: dict[str, float | None], key: str) -> float | None:
-    """A counter that appears only after the first draft started from 0."""
-    last = end[key]
-    return None if last is None else last - (start[key] or 0)
 
 
 async def with_gaps(

@@ -8,10 +8,10 @@ import pytest
 from pydantic import JsonValue
 
 from adapters import llama_cpp, llama_cpp_api
-from adapters.exchange import Call, Candidate, Conversation, EngineAnswerError, Generation, Reply
+from adapters.exchange import Call, Candidate, EngineAnswerError, Generation
 from adapters.launch import Model, WorkerSpec
-from adapters.problem import Problem
 from adapters.profile import Profile
+from tests.unit.scripted import codes, talk
 
 DRAFTS = {"draft_model": "/m/draft.gguf", "eagle3": "/m/head.gguf"}
 
@@ -41,26 +41,8 @@ def worker(**fields: Any) -> WorkerSpec:
     return WorkerSpec(**settings | fields)
 
 
-def codes(problems: Sequence[Problem]) -> list[str]:
-    return [p.code for p in problems]
-
-
 def after(option: str, argv: Sequence[str]) -> str:
     return argv[list(argv).index(option) + 1]
-
-
-def talk(conversation: Conversation[Any], replies: Sequence[Any]) -> tuple[list[Call], Any]:
-    """Hold a conversation with scripted replies, sent as JSON."""
-    calls: list[Call] = []
-    script = iter(replies)
-    call = next(conversation)
-    while True:
-        calls.append(call)
-        try:
-            call = conversation.send(Reply(call, 200, json.dumps(next(script))))
-        except StopIteration as stop:
-            assert list(script) == []
-            return calls, stop.value
 
 
 def require_body(call: Call) -> Mapping[str, Any]:

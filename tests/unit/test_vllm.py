@@ -1,17 +1,17 @@
 """vLLM: what its goldens do not show, and conversations with replies as it really gives them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from pydantic import JsonValue
 
 from adapters import vllm, vllm_api
-from adapters.exchange import Call, Candidate, Conversation, EngineAnswerError, Generation, Reply
+from adapters.exchange import Call, Candidate, EngineAnswerError, Generation, Reply
 from adapters.launch import Model, WorkerSpec
-from adapters.problem import Problem
 from adapters.profile import Profile
+from tests.unit.scripted import codes, talk
 
 DRAFTS = {"draft_model": "/m/draft", "eagle3": "/m/head"}
 
@@ -36,30 +36,10 @@ def worker(**fields: Any) -> WorkerSpec:
     return WorkerSpec(**settings | fields)
 
 
-def codes(problems: Sequence[Problem]) -> list[str]:
-    return [p.code for p in problems]
-
-
 def spec_config(launched: Profile, spec: WorkerSpec | None = None) -> dict[str, Any]:
     argv = vllm.render(launched, spec or worker()).argv
     config: dict[str, Any] = json.loads(argv[argv.index("--speculative-config") + 1])
     return config
-
-
-def talk(conversation: Conversation[Any], replies: Sequence[Any]) -> tuple[list[Call], Any]:
-    """Hold a conversation with scripted replies; text is sent as it is, data as JSON."""
-    calls: list[Call] = []
-    script = iter(replies)
-    call = next(conversation)
-    while True:
-        calls.append(call)
-        body = next(script)
-        text = body if isinstance(body, str) else json.dumps(body)
-        try:
-            call = conversation.send(Reply(call, 200, text))
-        except StopIteration as stop:
-            assert list(script) == []
-            return calls, stop.value
 
 
 # Launching.
