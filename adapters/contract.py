@@ -10,6 +10,7 @@ from adapters.exchange import Candidate, Conversation, Generation, Identity, Pro
 from adapters.launch import Launch, WorkerSpec
 from adapters.problem import Problem
 from adapters.profile import Profile
+from adapters.setting import Setting
 
 
 class Api(Protocol):
@@ -34,9 +35,9 @@ class Api(Protocol):
 class Adapter(Protocol):
     """One engine. Satisfied by modules (PEP 544); see docs/structure.md for adding one.
 
-    COMMANDS are the programs that `command: auto` looks for; EMBEDDED is the module of ours that
-    runs the engine where they are absent, and the package it needs. LIMITS maps a request field to
-    why this engine cannot serve it while speculating.
+    METRICS holds the counters it has, by the names of metric.py; METRICS_PATH is where they are
+    served. COMMANDS are the programs that `command: auto` looks for; EMBEDDED is the module of ours that
+    runs the engine where they are absent, and the package it needs.
     """
 
     TITLE: str
@@ -45,20 +46,32 @@ class Adapter(Protocol):
     EMBEDDED: tuple[str, str] | None
     HEALTH: str
     METRICS: Mapping[str, str]
-    LIMITS: Mapping[str, str]
+    METRICS_PATH: str
     api: Api
 
-    def version_command(self, command: tuple[str, ...]) -> tuple[str, ...]:
-        """The argv that prints the version of the engine behind `command`."""
+    def version_commands(self, command: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+        """Argvs that make the engine behind `command` tell its version, in order of preference."""
 
     def read_version(self, output: str) -> str | None:
-        """The version in that output."""
+        """The version in the output of one of them, or None where it tells none."""
+
+    def limits(self, profile: Profile, version: str) -> Mapping[str, str]:
+        """Request fields that this version cannot serve while speculating so, and why."""
 
     def check(self, profile: Profile, worker: WorkerSpec) -> list[Problem]:
         """Everything this version refuses, ignores or does differently from what is asked."""
 
     def check_arguments(self, arguments: Mapping[str, JsonValue], version: str) -> list[Problem]:
         """Problems of engine options given outside a profile; paths start at the option."""
+
+    def check_environment(self, environment: Mapping[str, str], version: str) -> list[Problem]:
+        """Problems of environment variables for the engine; paths start at the variable."""
+
+    def settings(self, profile: Profile, worker: WorkerSpec) -> tuple[Setting, ...]:
+        """The profile's speculation in this engine's words, key by key: what `render` writes.
+
+        A key that `check` refuses may have none; every other key of `speculation` has one.
+        """
 
     def render(self, profile: Profile, worker: WorkerSpec) -> Launch:
         """The launch of a worker whose profile has no fatal problems."""

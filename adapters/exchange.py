@@ -93,13 +93,18 @@ class Proof:
 
 @dataclass(frozen=True)
 class Generation:
-    """One answer as token ids. `prompt_ids` are the ids the engine really read."""
+    """One answer as token ids. `prompt_ids` are the ids the engine really read.
+
+    `drafted` and `accepted` are what the engine counted for this answer, where it tells.
+    """
 
     prompt_ids: tuple[int, ...]
     ids: tuple[int, ...]
     text: str
     finish_reason: str
     seconds: float = 0.0
+    drafted: int | None = None
+    accepted: int | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
+from adapters.value import ANYTHING, ValueRule, rule_of
+
 NEAR_CUTOFF = 0.7
 
 Kind = Literal["switch", "value", "values"]
@@ -24,15 +26,18 @@ class Flag:
     `name` is its first long form, without leading dashes and with dashes inside; `aliases` are the
     other spellings as typed, further negative ones included. A `value` takes the one argument that
     follows it, `values` takes several. `negative`, written like `name`, turns a switch off.
-    No `choices` means that the parser lists none, not that anything goes; engines fold case and
-    `-`/`_` in some of them, so compare loosely.
+    `rule` says what one value must be: no choices mean that the parser lists none.
     """
 
     name: str
     aliases: tuple[str, ...]
     kind: Kind
     negative: str | None
-    choices: tuple[str, ...]
+    rule: ValueRule = ANYTHING
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return self.rule.choices
 
     def turns_off(self, spelling: str) -> bool:
         """Whether this spelling of a switch is a negative one: `no-repack`, `nr`, `nocb`.
@@ -57,15 +62,16 @@ class Flag:
 class FlagTable:
     """All options of one engine version; `source` names the package and version they come from.
 
-    `config_keys` lists the keys of each option that takes an object (`speculative_config`; none
-    means any key), and the words that a dotted key takes (`speculative_config.method`).
+    `config_keys` holds the keys of each option that takes an object (`speculative_config`; none
+    means any key) with what their values must be, and under a dotted name the words that one key
+    takes (`speculative_config.method`).
     """
 
     engine: str
     version: str
     source: str
     flags: Mapping[str, Flag]
-    config_keys: Mapping[str, tuple[str, ...]]
+    config_keys: Mapping[str, Mapping[str, ValueRule]]
 
     @functools.cached_property
     def _by_spelling(self) -> Mapping[str, Flag]:
@@ -97,7 +103,7 @@ class FlagTable:
             return match
         return self._by_spelling[match].name
 
-    def _keys(self, flag: Flag) -> tuple[str, ...] | None:
+    def _keys(self, flag: Flag) -> Mapping[str, ValueRule] | None:
         return self.config_keys.get(flag.name.replace("-", "_"))
 
     def _takes(self, flag: Flag, key: str) -> bool:
@@ -132,7 +138,7 @@ def load_flags(engine: str, dialect: str) -> FlagTable:
     except FileNotFoundError:
         raise LookupError(f"no option table for {engine} {dialect}") from None
     flags = {name: flag_of(name, entry) for name, entry in data["flags"].items()}
-    keys = {name: tuple(known) for name, known in data["config_keys"].items()}
+    keys = {name: _key_rules(known) for name, known in data["config_keys"].items()}
     return FlagTable(
         data["engine"],
         data["version"],
@@ -142,11 +148,18 @@ def load_flags(engine: str, dialect: str) -> FlagTable:
     )
 
 
+def _key_rules(known: list[str] | dict[str, Any]) -> Mapping[str, ValueRule]:
+    """Keys with their rules, or keys alone."""
+    if isinstance(known, list):
+        return MappingProxyType(dict.fromkeys(known, ANYTHING))
+    return MappingProxyType({name: rule_of(entry) for name, entry in known.items()})
+
+
 def flag_of(name: str, entry: Mapping[str, Any]) -> Flag:
     return Flag(
         name,
         tuple(entry.get("aliases", ())),
         entry["kind"],
         entry.get("negative"),
-        tuple(entry.get("choices", ())),
+        rule_of(entry),
     )

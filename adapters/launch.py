@@ -4,22 +4,31 @@ import hashlib
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
+from adapters.checkpoint import Checkpoint
+
 GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
+# Stands in arguments for the folder that holds the launch's files, until there is one.
+FILES = "@files"
 
 
 @dataclass(frozen=True)
 class Model:
-    """The weights a worker serves. Targets and drafts are local paths or hub ids."""
+    """The weights a worker serves. Targets and drafts are local paths or hub ids.
+
+    `facts` and `draft_facts` hold what the files of local ones say; a hub id has none.
+    """
 
     name: str
     target: str
     context: int | None = None  # tokens
     drafts: Mapping[str, str] = field(default_factory=dict)
     revision: str | None = None
+    facts: Checkpoint | None = None
+    draft_facts: Mapping[str, Checkpoint] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,7 @@ class WorkerSpec:
     gpus: tuple[int, ...] | None = None
     args: Mapping[str, JsonValue] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
+    memory_gib: float | None = None  # for weights and KV cache, over all its devices
 
     def environment(self) -> dict[str, str]:
         """The variables this worker adds to the inherited ones; `gpus: []` hides every GPU."""
@@ -48,7 +58,8 @@ class Launch:
     """`command` starts the engine, `arguments` configure it, `address` says where it listens.
 
     `batch_limit` is the largest number of requests at once for which this launch does what the
-    profile's schedule says; None when the engine follows the schedule itself.
+    profile's schedule says; None when the engine follows the schedule itself. `files` are texts by
+    name; arguments refer to one as `@files/name` until `placed` says where they are.
     """
 
     command: tuple[str, ...]
@@ -64,6 +75,11 @@ class Launch:
     @property
     def argv(self) -> tuple[str, ...]:
         return self.command + self.arguments + self.address
+
+    def placed(self, folder: str) -> "Launch":
+        """The launch with its files in this folder."""
+        arguments = tuple(a.replace(f"{FILES}/", f"{folder}/") for a in self.arguments)
+        return replace(self, arguments=arguments)
 
     def text(self) -> str:
         """The golden form: one argument a line, then env and files."""

@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from adapters.flag import Flag, FlagTable, normal
-from adapters.problem import Path, Problem
+from adapters.problem import Path, Problem, did_you_mean
+from adapters.value import ValueRule, shown
 
 Options = Mapping[str, JsonValue]
+
+# Images start with these already; written again they end the start (vLLM #22072, #37133).
+_ENTRYPOINT_WORDS = frozenset(
+    {"serve", "vllm", "sglang", "trtllm-serve", "llama-server", "launch-server", "api-server"}
+)
 
 
 def option_problems(
@@ -32,7 +38,28 @@ def option_problems(
             problems.append(Problem(path, message, "keep one of them", code="option-twice"))
         elif canonical == flag.name:
             problems += _value_problems(path, flag, value)
+            problems += _object_problems(path, flag, value, table)
         seen.setdefault(canonical, name)
+    return problems
+
+
+def key_problems(
+    mapping: Mapping[str, JsonValue], rules: Mapping[str, ValueRule], root: Path, owner: str
+) -> list[Problem]:
+    """Keys of an option that takes an object: those it has not, and values that do not fit.
+
+    `owner` names it in messages, as in "vLLM 0.32.0's speculative_config".
+    """
+    problems: list[Problem] = []
+    for key, value in mapping.items():
+        rule = rules.get(key.replace("-", "_"))
+        if rule is None:
+            message = f"{owner} has no key {key!r}"
+            hint = did_you_mean(key.replace("-", "_"), rules)
+            problems.append(Problem((*root, key), message, hint, code="unknown-option"))
+        elif complaint := rule.complaint(value):
+            message, hint = complaint
+            problems.append(Problem((*root, key), message, hint, code="option-value"))
     return problems
 
 
@@ -94,6 +121,10 @@ def _text(value: JsonValue) -> str:
 
 
 def _unknown(path: Path, name: str, table: FlagTable) -> Problem:
+    if set(normal(name).split()) & _ENTRYPOINT_WORDS:
+        message = f"{name!r} is the engine's program or subcommand, which draftgate writes"
+        hint = "remove it: repeated, the engine takes it for an argument it does not know"
+        return Problem(path, message, hint, code="entrypoint-repeated")
     near = table.near(name)
     hint = f"did you mean {near!r}?" if near else "see the engine's own --help"
     message = f"{table.engine} {table.version} has no option {name!r}"
@@ -103,13 +134,45 @@ def _unknown(path: Path, name: str, table: FlagTable) -> Problem:
 def _value_problems(path: Path, flag: Flag, value: JsonValue) -> list[Problem]:
     if flag.kind == "switch":
         return _switch_problems(path, flag, value)
-    if value is None or isinstance(value, bool):
-        message = f"{flag.name} takes a value, found {json.dumps(value)}"
-        return [Problem(path, message, "write the value", code="option-value")]
-    if flag.choices and isinstance(value, str | int) and not _is_choice(value, flag.choices):
-        hint = f"one of: {', '.join(flag.choices)}"
-        return [Problem(path, f"{flag.name} cannot be {value!r}", hint, code="option-value")]
-    return []
+    complaint = _complaint(flag, value)
+    if complaint is None:
+        return []
+    said, hint = complaint
+    return [Problem(path, f"{flag.name}: {said}", hint, code="option-value")]
+
+
+def _object_problems(path: Path, flag: Flag, value: JsonValue, table: FlagTable) -> list[Problem]:
+    """The keys of an option that takes an object, where the table knows them."""
+    rules = table.config_keys.get(flag.name.replace("-", "_"))
+    if rules is None:
+        return []
+    if isinstance(value, str):
+        value = _from_json(value)
+    if not isinstance(value, dict):
+        message = f"{flag.name} takes a mapping, and this text is no JSON object"
+        hint = "write a YAML mapping: it reaches the engine as one argument, without a shell"
+        return [Problem(path, message, hint, code="shell-json")]
+    if not rules:
+        return []
+    return key_problems(value, rules, path, f"{flag.name} of {table.engine} {table.version}")
+
+
+def _from_json(text: str) -> JsonValue:
+    """What the text says as JSON; itself where it is none, as after a shell's quoting."""
+    try:
+        value: JsonValue = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value
+
+
+def _complaint(flag: Flag, value: JsonValue) -> tuple[str, str] | None:
+    if flag.kind == "values" and isinstance(value, list):
+        complaints = (flag.rule.complaint(item) for item in value)
+        return next((found for found in complaints if found), None)
+    if value is None or (isinstance(value, bool) and "bool" not in flag.rule.kinds):
+        return f"it takes a value, found {shown(value)}", "write the value"
+    return flag.rule.complaint(value)
 
 
 def _switch_problems(path: Path, flag: Flag, value: JsonValue) -> list[Problem]:
@@ -120,10 +183,3 @@ def _switch_problems(path: Path, flag: Flag, value: JsonValue) -> list[Problem]:
         message = f"{flag.name} has no form that turns it off"
         return [Problem(path, message, "leave it out", code="option-value")]
     return []
-
-
-def _is_choice(value: str | int, choices: tuple[str, ...]) -> bool:
-    """Engines compare words without case and take `_` for `-`; some take a list with commas."""
-    known = {choice.lower().replace("_", "-") for choice in choices}
-    words = str(value).lower().replace("_", "-").split(",")
-    return all(word.strip() in known for word in words)

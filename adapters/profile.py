@@ -99,6 +99,12 @@ class Ngram(Drafted):
 
     method: Literal["ngram"]
     lookup: Lookup = Lookup(min=2, max=4)
+    pool: Literal["request", "shared"] | None = Field(
+        default=None,
+        description="Where matches are looked for: this request's tokens, or what all requests "
+        "left. Default: this request's where the engine can, else its own way.",
+    )
+    device: Literal["cpu", "gpu"] = Field(default="cpu", description="Where matches are found.")
 
 
 class Suffix(Drafted):
@@ -115,6 +121,43 @@ class Suffix(Drafted):
     )
 
 
+class Lookahead(Drafted):
+    """Jacobi windows of the target itself (Lookahead decoding, arXiv 2402.02057).
+
+    gamma is the n-gram size less one: the most guesses one step can accept.
+    """
+
+    method: Literal["lookahead"]
+    window: int = Field(ge=1, description="Window size W, in tokens.")
+    candidates: int = Field(ge=1, description="Verification set size G, in n-grams.")
+
+
+class Custom(Drafted):
+    """A proposer of your own, loaded by the engine from its environment."""
+
+    method: Literal["custom"]
+    proposer: str = Field(
+        pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", description="module.Class of the proposer."
+    )
+
+
+CacheType: TypeAlias = Literal[
+    "auto",
+    "float32",
+    "float16",
+    "bfloat16",
+    "fp8",
+    "fp8_e4m3",
+    "fp8_e5m2",
+    "q8_0",
+    "q5_1",
+    "q5_0",
+    "q4_1",
+    "q4_0",
+    "iq4_nl",
+]
+
+
 class WithDraft(Drafted):
     """A method that needs weights of its own: `draft` names one of the model's `drafts`."""
 
@@ -124,18 +167,51 @@ class WithDraft(Drafted):
     tensor_parallel: int | None = Field(
         default=None, ge=1, description="Draft's tensor parallel size."
     )
+    kv_cache_dtype: CacheType | None = Field(
+        default=None, description="Type of the draft's KV cache; default: the engine's."
+    )
+
+
+class Tree(Model):
+    """A tree of guesses, verified in one step (SpecInfer, arXiv 2305.09781; EAGLE-2, 2406.16858).
+
+    gamma is its depth.
+    """
+
+    branches: int = Field(ge=2, le=64, description="Guesses tried at each node.")
+    tokens: int = Field(ge=2, le=512, description="Guessed tokens in the whole tree.")
 
 
 class DraftModel(WithDraft):
-    """A smaller model of the same vocabulary guesses (arXiv 2211.17192)."""
+    """A smaller model of the same vocabulary guesses (arXiv 2211.17192).
+
+    Distilled drafts (DistillSpec, arXiv 2310.08461; AdaSPEC, 2510.19779) are ordinary checkpoints.
+    """
 
     method: Literal["draft_model"]
+    parallel: bool = Field(
+        default=False, description="All guesses in one pass, with mask tokens (PARD, 2504.18583)."
+    )
+    other_vocabulary: bool = Field(
+        default=False, description="The draft has other tokens; the engine translates them."
+    )
+
+
+class Eagle(WithDraft):
+    """An EAGLE or EAGLE-2 head trained for this target (arXiv 2401.15077, 2406.16858)."""
+
+    method: Literal["eagle"]
+    tree: Tree | None = Field(default=None, description="Left out: a chain of gamma guesses.")
 
 
 class Eagle3(WithDraft):
     """An EAGLE-3 head trained for this target (arXiv 2503.01840)."""
 
     method: Literal["eagle3"]
+    tree: Tree | None = Field(default=None, description="Left out: a chain of gamma guesses.")
+    parallel: bool = Field(
+        default=False, description="All guesses in one pass, by a head trained for it (P-EAGLE)."
+    )
 
 
 class Mtp(WithDraft):
@@ -144,9 +220,48 @@ class Mtp(WithDraft):
     method: Literal["mtp"]
 
 
+class Medusa(WithDraft):
+    """Several heads, each guessing one position further (arXiv 2401.10774)."""
+
+    method: Literal["medusa"]
+
+
+class MlpSpeculator(WithDraft):
+    """A chain of small MLPs on the target's last state (arXiv 2404.19124)."""
+
+    method: Literal["mlp_speculator"]
+
+
+class Dflash(WithDraft):
+    """A block-diffusion drafter: a block of guesses in one pass (DFlash)."""
+
+    method: Literal["dflash"]
+
+
+class Dspark(WithDraft):
+    """A block drafter with a Markov head (DSpark); its layers may be in the target."""
+
+    method: Literal["dspark"]
+
+
 Speculation: TypeAlias = Annotated[
-    Plain | Ngram | Suffix | DraftModel | Eagle3 | Mtp, Field(discriminator="method")
+    Plain
+    | Ngram
+    | Suffix
+    | DraftModel
+    | Eagle
+    | Eagle3
+    | Mtp
+    | Medusa
+    | MlpSpeculator
+    | Dflash
+    | Dspark
+    | Lookahead
+    | Custom,
+    Field(discriminator="method"),
 ]
+# Methods whose weights may be part of the target's own checkpoint.
+BUNDLED = (Mtp, Dspark)
 
 
 class Expect(Model):
@@ -183,6 +298,6 @@ class Profile(Model):
     def draft_name(self) -> str | None:
         """The key under the model's `drafts` that this profile needs, or None."""
         spec = self.speculation
-        if isinstance(spec, Mtp):
+        if isinstance(spec, BUNDLED):
             return spec.draft
         return (spec.draft or spec.method) if isinstance(spec, WithDraft) else None

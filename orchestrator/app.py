@@ -46,7 +46,7 @@ def _upstream(member: Member, certificates: Path | None) -> Upstream:
         host=member.spec.host,
         port=member.spec.port,
         is_plain=is_plain,
-        limits={} if is_plain else member.adapter.LIMITS,
+        limits=member.adapter.limits(member.profile, member.spec.engine_version),
         health=member.adapter.HEALTH,
         batch_limit=member.launch.batch_limit,
         refused=objection(certificates, member) if certificates else None,

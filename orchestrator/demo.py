@@ -117,9 +117,8 @@ async def _ask(url: str, model: str, prompt: Prompt) -> Answer:
 
 
 async def _counters(member: Member) -> dict[str, float | None]:
-    names = {key: member.adapter.METRICS[key] for key in _COUNTERS}
     async with engine_client(base_url(member)) as client:
-        return await read_counters(client, names)
+        return await read_counters(client, member.adapter, _COUNTERS)
 
 
 def _best(answers: Sequence[Answer]) -> float:

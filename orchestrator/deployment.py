@@ -19,6 +19,8 @@ from orchestrator.program import ask_version, find_command
 from orchestrator.shipped import shipped
 from orchestrator.weights import locate
 
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "env"})
+
 
 @dataclass(frozen=True)
 class Member:
@@ -97,7 +99,7 @@ def read_deployment(file: Path, shown_as: str | None = None) -> Deployment:
     reading = with_problems(reading, _missing_profiles(fleet, profiles))
     names = sorted({str(w.engine) for w in fleet.workers})
     engines = {name: _find_engine(fleet, base, name) for name in names}
-    reading = with_problems(reading, _engine_problems(engines))
+    reading = with_problems(reading, _engine_problems(engines, base))
     members: list[Member] = []
     for index, entry in enumerate(fleet.workers):
         profile, engine = profiles.get(entry.profile), engines.get(entry.engine)
@@ -129,7 +131,8 @@ def _named(reading: Reading[Profile], name: str) -> Reading[Profile]:
     if reading.value is None or reading.value.profile == name:
         return reading
     message = f"{reading.value.profile!r} stands in the file of the profile {name!r}"
-    return with_problems(reading, [Problem(("profile",), message, f"write profile: {name}")])
+    hint = f"write profile: {name}"
+    return with_problems(reading, [Problem(("profile",), message, hint, code="profile-name")])
 
 
 def _short(path: Path) -> str:
@@ -148,7 +151,8 @@ def _missing_profiles(
         if profiles[worker.profile] is None:
             message = f"no profile {worker.profile!r} in {fleet.profiles}/ or among the shipped"
             hint = did_you_mean(worker.profile, shipped_names)
-            problems.append(Problem(("workers", index, "profile"), message, hint))
+            path = ("workers", index, "profile")
+            problems.append(Problem(path, message, hint, code="no-profile"))
     return problems
 
 
@@ -171,13 +175,14 @@ def _find_engine(fleet: Fleet, base: Path, name: str) -> _Engine | None:
         return _Engine(entry, (adapter.COMMANDS[0],), version, missing, launches)
 
 
-def _engine_problems(engines: Mapping[str, _Engine | None]) -> list[Problem]:
+def _engine_problems(engines: Mapping[str, _Engine | None], base: Path) -> list[Problem]:
     """Paths in the fleet: an engine that is not here is a warning, so that CI can still check."""
     problems: list[Problem] = []
     for name, engine in engines.items():
         if engine is None:
             continue
         root = ("engines", name)
+        problems += _command_problems(engine.entry.command, base, root)
         if engine.missing:
             message = f"{engine.missing}; checked as version {engine.version}"
             path = (*root, "command")
@@ -190,7 +195,23 @@ def _engine_problems(engines: Mapping[str, _Engine | None]) -> list[Problem]:
             problems.append(problem)
         found = ADAPTERS[name].check_arguments(engine.entry.args, engine.version)
         problems += [_below((*root, "args"), p, (*root, "version")) for p in found]
+        environment = ADAPTERS[name].check_environment(engine.entry.env, engine.version)
+        problems += [_below((*root, "env"), p, (*root, "env")) for p in environment]
     return problems
+
+
+def _command_problems(command: str, base: Path, root: tuple[str, ...]) -> list[Problem]:
+    """A command is one program: never a shell, never with the words that adapters write."""
+    words = command.split()
+    if len(words) < 2 or os.path.exists(base / os.path.expanduser(command)):  # noqa: PTH110, PTH111 — never raise
+        return []
+    path = (*root, "command")
+    if Path(words[0]).name in _SHELLS:
+        message = f"{command!r} runs the engine through a shell, which eats the quotes of its JSON"
+        return [Problem(path, message, "write the engine's program", code="shell-command")]
+    message = f"{command!r} has arguments: draftgate writes the subcommand and all options"
+    hint = f"write {words[0]}, and options under args:"
+    return [Problem(path, message, hint, code="entrypoint-repeated")]
 
 
 def _below(root: tuple[str | int, ...], problem: Problem, whole: tuple[str, ...]) -> Problem:
@@ -222,6 +243,7 @@ def _member(
         gpus=entry.gpus,
         args={**engine.entry.args, **entry.args},
         env=engine.entry.env,
+        memory_gib=entry.memory_gib or engine.entry.memory_gib,
     )
     return Member(
         entry, profile, engine.entry, spec, Launch((), (), (), port), base, engine.missing

@@ -134,6 +134,11 @@ class EngineEntry(Model):
     env: Environment = Field(
         default_factory=dict, description="Environment for every worker; no secrets."
     )
+    memory_gib: float | None = Field(
+        default=None,
+        gt=0,
+        description="For weights and KV cache, over all devices of one worker, in GiB.",
+    )
     start_timeout_s: float = Field(
         default=600, gt=0, le=7200, description="Longest start, in seconds."
     )
@@ -149,6 +154,9 @@ class WorkerEntry(Model):
     port: Port | None = None
     url: Url | None = None
     gpus: tuple[int, ...] | None = Field(default=None, description="CUDA device numbers.")
+    memory_gib: float | None = Field(
+        default=None, gt=0, description="For weights and KV cache of this worker, in GiB."
+    )
     args: dict[str, JsonValue] = Field(
         default_factory=dict, description="Native options for this worker only."
     )

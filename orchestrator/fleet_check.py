@@ -32,22 +32,26 @@ def _workers(fleet: Fleet) -> Iterator[Problem]:
         root: Path = ("workers", index)
         if worker.name in seen:
             message = f"workers[{seen[worker.name]}] is named {worker.name!r} too"
-            yield Problem((*root, "name"), message, "give each worker its own name")
+            hint = "give each worker its own name"
+            yield Problem((*root, "name"), message, hint, code="worker-twice")
         seen.setdefault(worker.name, index)
         if worker.engine not in ADAPTERS:
             message = f"no adapter for {worker.engine} in this version"
-            yield Problem((*root, "engine"), message, f"known: {', '.join(sorted(ADAPTERS))}")
+            hint = f"known: {', '.join(sorted(ADAPTERS))}"
+            yield Problem((*root, "engine"), message, hint, code="no-adapter")
         if worker.model not in fleet.models:
             hint = did_you_mean(worker.model, fleet.models)
             message = f"no model {worker.model!r} under models:"
-            yield Problem((*root, "model"), message, hint, rests_on=(("models",),))
+            rests_on = (("models",),)
+            yield Problem((*root, "model"), message, hint, code="no-model", rests_on=rests_on)
         if worker.port is None and worker.url is None:
             hint = "port: to launch it here, or url: where it already runs"
             message = "neither port nor url is given"
-            yield Problem((*root, "port"), message, hint, rests_on=(root,))
+            yield Problem((*root, "port"), message, hint, code="no-address", rests_on=(root,))
         if worker.port is not None and worker.url is not None:
             hint = "port: to launch it here, or url: where it already runs"
-            yield Problem((*root, "url"), "both port and url are given", hint)
+            message = "both port and url are given"
+            yield Problem((*root, "url"), message, hint, code="two-addresses")
 
 
 def _ports(fleet: Fleet) -> Iterator[Problem]:
@@ -92,13 +96,14 @@ def _routes(fleet: Fleet) -> Iterator[Problem]:
         if name not in types:
             hint = did_you_mean(name, types)
             message = f"no type {name!r} under types:"
-            yield Problem(("routes", name), message, hint, rests_on=(("types",),))
+            rests_on: tuple[Path, ...] = (("types",),)
+            yield Problem(("routes", name), message, hint, code="no-type", rests_on=rests_on)
         for index, hop in enumerate(fleet.hops(name)):
             if hop.profile not in served:
                 message = f"no worker has the profile {hop.profile!r}"
                 hint = did_you_mean(hop.profile, served)
                 path: Path = ("routes", name, index)
-                rests_on: tuple[Path, ...] = (("workers",),)
+                rests_on = (("workers",),)
                 yield Problem(path, message, hint, code="route-unserved", rests_on=rests_on)
     for index, rule in enumerate(fleet.types):
         if rule.type not in fleet.routes:

@@ -50,9 +50,20 @@ def ask_version(adapter: Adapter, command: tuple[str, ...]) -> str:
 
     Raises EngineError with what the program printed when it tells none.
     """
-    argv = adapter.version_command(command)
+    said = ""
+    for argv in adapter.version_commands(command):
+        done = _run(argv)
+        version = adapter.read_version(done.stdout) or adapter.read_version(done.stderr)
+        if done.returncode == 0 and version is not None:
+            return version
+        said = " ".join((done.stderr or done.stdout).split())[-300:]
+        said = f"{argv[0]} told no version (exit code {done.returncode}): {said}"
+    raise EngineError(said)
+
+
+def _run(argv: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
     try:
-        done = subprocess.run(
+        return subprocess.run(
             argv,
             capture_output=True,
             text=True,
@@ -62,8 +73,3 @@ def ask_version(adapter: Adapter, command: tuple[str, ...]) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError(f"{argv[0]} was asked for its version: {error}") from error
-    version = adapter.read_version(done.stdout) or adapter.read_version(done.stderr)
-    if done.returncode != 0 or version is None:
-        said = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise EngineError(f"{argv[0]} told no version (exit code {done.returncode}): {said}")
-    return version

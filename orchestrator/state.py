@@ -99,6 +99,21 @@ class StateFolder:
     def log(self, worker: str) -> Path:
         return self.path / "logs" / f"{worker}.log"
 
+    def files(self, worker: str) -> Path:
+        """Folder of the files that a worker's launch refers to."""
+        return self.path / "files" / worker
+
+    def place_files(self, worker: str, files: Mapping[str, str]) -> Path:
+        """Write a launch's files; returns their folder. Raises OSError."""
+        folder = self.files(worker)
+        if files:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name, text in files.items():
+            part = folder / f".{name}.part"
+            part.write_text(text)
+            part.replace(folder / name)
+        return folder
+
     def create(self) -> None:
         """Make the folder, private to the user: logs may hold prompts."""
         try:

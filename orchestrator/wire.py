@@ -1,11 +1,12 @@
 """Holding an adapter's conversations with a real engine over HTTP."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import TypeVar
 
 import httpx
 
+from adapters.contract import Adapter
 from adapters.exchange import Call, Conversation, EngineAnswerError, Reply
 from adapters.metric import read_metrics
 from orchestrator.errors import EngineError, EngineGoneError
@@ -60,18 +61,20 @@ async def ask(client: httpx.AsyncClient, call: Call) -> Reply:
 
 
 async def read_counters(
-    client: httpx.AsyncClient, names: Mapping[str, str]
+    client: httpx.AsyncClient, adapter: Adapter, wanted: Iterable[str]
 ) -> dict[str, float | None]:
     """An engine's counters or gauges by our names for them; None for those that it does not tell.
 
     Raises EngineGoneError when the engine cannot be reached.
     """
+    counters: dict[str, float | None] = dict.fromkeys(wanted)
+    names = {name: adapter.METRICS[name] for name in counters if name in adapter.METRICS}
     try:
-        reply = await ask(client, Call("/metrics"))
+        reply = await ask(client, Call(adapter.METRICS_PATH))
     except httpx.HTTPError as error:
         what = str(error) or type(error).__name__
-        raise EngineGoneError(f"{client.base_url}/metrics: {what}") from error
-    return read_metrics(reply.text if reply.status == 200 else "", names)
+        raise EngineGoneError(f"{client.base_url}{adapter.METRICS_PATH}: {what}") from error
+    return counters | read_metrics(reply.text if reply.status == 200 else "", names)
 
 
 async def timed(client: httpx.AsyncClient, conversation: Conversation[T]) -> tuple[T, float]:

@@ -128,7 +128,8 @@ class Worker:
         return cause
 
     async def _start(self) -> None:
-        launch, name = self.member.launch, self.member.name
+        name = self.member.name
+        launch = self.member.launch.placed(str(self._folder.files(name)))
         holder = await process.port_holder_after(launch.host, launch.port, PORT_RELEASE_S)
         if holder:
             raise EngineError(f"port {launch.port} is taken by {holder}")
@@ -140,6 +141,7 @@ class Worker:
         LOG.info("%s: %s", name, launch.shell())
         self._set("starting", "waiting for the engine")
         cwd = self.member.base
+        self._folder.place_files(name, launch.files)
         try:
             self._child = await process.spawn(launch, record, self._folder.mark, cwd)
         except OSError as error:
@@ -302,13 +304,12 @@ def _ready_text(evidence: Evidence) -> str:
 
 async def _is_busy(client: httpx.AsyncClient, member: Member) -> bool:
     """Whether requests run or wait in the engine, by its own gauges."""
-    names = {name: member.adapter.METRICS[name] for name in ("running", "waiting")}
     try:
         async with asyncio.timeout(METRICS_TIMEOUT_S):
-            values = (await read_counters(client, names)).values()
+            values = await read_counters(client, member.adapter, ("running", "waiting"))
     except (TimeoutError, EngineError):
         return False
-    return any(value for value in values)
+    return any(values.values())
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:

@@ -1,7 +1,7 @@
 """Collecting the answers of one arm from a running engine."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import httpx
@@ -36,25 +36,37 @@ async def collect(name: str, endpoint: Endpoint, prompts: Sequence[Prompt], say:
     fails is None in the arm; an engine that is gone raises EngineError.
     """
     api = endpoint.adapter.api
-    counted = {key: endpoint.adapter.METRICS[key] for key in ("drafted", "accepted")}
+    counted = ("drafted", "accepted")
     answers: dict[str, Generation | None] = {}
     async with engine_client(endpoint.url) as client:
         before = await hold(client, api.complete(endpoint.model))
-        start = await read_counters(client, counted)
+        start = await read_counters(client, endpoint.adapter, counted)
         told = time.monotonic()
         for number, prompt in enumerate(prompts):
             if number == 0 or time.monotonic() - told > PROGRESS_S:
                 told = time.monotonic()
                 say(f"{name} of {endpoint.name}: {number} of {len(prompts)} prompts")
             answers[prompt.id] = await _answer(client, endpoint, prompt, say)
-        end = await read_counters(client, counted)
+        end = await read_counters(client, endpoint.adapter, counted)
         after = await hold(client, api.complete(endpoint.model))
     if before != after:
         message = f"another engine answered on {endpoint.url} during arm {name}"
         raise EngineError(f"{message}: its fingerprint went from {before} to {after}")
-    seconds = sum(answer.seconds for answer in answers.values() if answer)
-    drafted, accepted = (rise(start, end, key) for key in counted)
-    return Arm(name, answers, drafted, accepted, seconds)
+    given = [answer for answer in answers.values() if answer]
+    drafted, accepted = (_counted(start, end, key, given) for key in counted)
+    return Arm(name, answers, drafted, accepted, sum(answer.seconds for answer in given))
+
+
+def _counted(
+    start: Mapping[str, float | None],
+    end: Mapping[str, float | None],
+    name: str,
+    answers: Sequence[Generation],
+) -> float | None:
+    """A counter's rise; of an engine without that counter, the sum over its answers."""
+    counted = rise(start, end, name)
+    told = [count for count in (getattr(a, name) for a in answers) if count is not None]
+    return sum(told) if counted is None and told else counted
 
 
 async def _answer(

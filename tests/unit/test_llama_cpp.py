@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from adapters import llama_cpp, llama_cpp_api
+from adapters import llama_cpp
 from adapters.exchange import Call, Candidate, EngineAnswerError, Generation
 from adapters.launch import Model, WorkerSpec
+from adapters.llama_cpp import conversation
 from adapters.profile import Profile
 from tests.unit.scripted import codes, talk
 
@@ -213,7 +214,8 @@ def test_a_schedule_with_one_gamma_is_no_schedule() -> None:
 
 
 def test_the_version_is_asked_of_the_program() -> None:
-    assert llama_cpp.version_command(("python", "-m", "x")) == ("python", "-m", "x", "--version")
+    argv = ("python", "-m", "x", "--version")
+    assert llama_cpp.version_commands(("python", "-m", "x")) == (argv,)
 
 
 def test_mtp_uses_the_targets_own_layers_unless_a_draft_is_named() -> None:
@@ -245,7 +247,7 @@ def test_the_version_in_the_output(output: str, version: str | None) -> None:
 )
 def test_identity(build: str | None, version: str | None) -> None:
     props = {"build_info": build, "model_path": "/m/target.gguf"}
-    calls, identity = talk(llama_cpp_api.identify(), [props, {"data": [{"id": "small"}]}])
+    calls, identity = talk(conversation.identify(), [props, {"data": [{"id": "small"}]}])
     assert [c.path for c in calls] == ["/props", "/v1/models"]
     assert identity.version == version
     assert (identity.models, identity.weights) == (("small",), "/m/target.gguf")
@@ -253,14 +255,14 @@ def test_identity(build: str | None, version: str | None) -> None:
 
 def test_a_completion_gives_the_build() -> None:
     answer = {"tokens_predicted": 2, "system_fingerprint": "b11434-515e8551"}
-    (call,), fingerprint = talk(llama_cpp_api.complete("small"), [answer])
+    (call,), fingerprint = talk(conversation.complete("small"), [answer])
     assert fingerprint == "b11434-515e8551"
     assert require_body(call)["cache_prompt"] is False
 
 
 def test_a_completion_of_nothing_is_an_error() -> None:
     with pytest.raises(EngineAnswerError, match="completed nothing"):
-        talk(llama_cpp_api.complete("small"), [{"tokens_predicted": 0}])
+        talk(conversation.complete("small"), [{"tokens_predicted": 0}])
 
 
 def slots(*speculative: bool) -> list[dict[str, Any]]:
@@ -283,14 +285,14 @@ def test_proof(
     accepted: int | None,
 ) -> None:
     replies = [slots(*speculative), {"timings": timings}]
-    calls, proof = talk(llama_cpp_api.prove("small", ngram()), replies)
+    calls, proof = talk(conversation.prove("small", ngram()), replies)
     assert [c.path for c in calls] == ["/slots", "/completion"]
     assert (proof.drafted, proof.accepted) == (drafted, accepted)
 
 
 def test_a_slot_that_does_not_speculate_is_no_proof_although_another_drafts() -> None:
     replies = [slots(True, False), {"timings": {"draft_n": 90, "draft_n_accepted": 83}}]
-    _, proof = talk(llama_cpp_api.prove("small", ngram()), replies)
+    _, proof = talk(conversation.prove("small", ngram()), replies)
     assert not proof.drafted
     assert proof.detail == "1 of 2 slots do not speculate"
 
@@ -299,7 +301,7 @@ def test_a_slot_that_does_not_speculate_is_no_proof_although_another_drafts() ->
 def test_the_proof_repeats_a_cycle_longer_than_match_and_guess(least: int, gamma: int) -> None:
     lookup = {"min": least, "max": least}
     made = profile({"method": "ngram", "gamma": gamma, "lookup": lookup})
-    calls, _ = talk(llama_cpp_api.prove("small", made), [slots(True), {"timings": {}}])
+    calls, _ = talk(conversation.prove("small", made), [slots(True), {"timings": {}}])
     words = require_body(calls[1])["prompt"].split()
     cycle = words[: len(words) // 3]
     assert len(set(cycle)) == len(cycle) > least + gamma
@@ -309,7 +311,7 @@ def test_the_proof_repeats_a_cycle_longer_than_match_and_guess(least: int, gamma
 def test_generation_of_a_prompt() -> None:
     request: dict[str, JsonValue] = {"prompt": "say", "max_tokens": 8, "stop": ["x"]}
     answer = {"tokens": [3, 4], "content": "ab", "stop_type": "limit"}
-    calls, found = talk(llama_cpp_api.generate("small", request), [{"tokens": [2, 1]}, answer])
+    calls, found = talk(conversation.generate("small", request), [{"tokens": [2, 1]}, answer])
     assert [c.path for c in calls] == ["/tokenize", "/completion"]
     assert found == Generation((2, 1), (3, 4), "ab", "length")
     body = require_body(calls[1])
@@ -321,7 +323,7 @@ def test_generation_of_a_prompt() -> None:
 @pytest.mark.parametrize(("stop_type", "reason"), [("eos", "stop"), ("word", "stop")])
 def test_how_an_answer_ended(stop_type: str, reason: str) -> None:
     answer = {"tokens": [3], "content": "a", "stop_type": stop_type}
-    _, found = talk(llama_cpp_api.generate("m", {"prompt": "a"}), [{"tokens": [2]}, answer])
+    _, found = talk(conversation.generate("m", {"prompt": "a"}), [{"tokens": [2]}, answer])
     assert found.finish_reason == reason
 
 
@@ -334,7 +336,7 @@ def test_generation_of_a_chat_reads_ids_beside_logprobs() -> None:
     message = {"content": "ab"}
     choice = {"message": message, "finish_reason": "stop", "logprobs": {"content": content}}
     replies = [{"prompt": "<user>hi"}, {"tokens": [2, 9]}, {"choices": [choice]}]
-    calls, found = talk(llama_cpp_api.generate("small", request), replies)
+    calls, found = talk(conversation.generate("small", request), replies)
     assert [c.path for c in calls] == ["/apply-template", "/tokenize", "/v1/chat/completions"]
     assert found == Generation((2, 9), (5, 6), "ab", "stop")
 
@@ -345,7 +347,7 @@ def test_a_chat_answer_without_ids_although_it_has_text_is_an_error() -> None:
     choice = {"message": {"content": "text"}, "finish_reason": "stop", "logprobs": None}
     replies = [{"prompt": "<user>hi"}, {"tokens": [2]}, {"choices": [choice]}]
     with pytest.raises(EngineAnswerError):
-        talk(llama_cpp_api.generate("small", request), replies)
+        talk(conversation.generate("small", request), replies)
 
 
 def test_candidates_are_sorted() -> None:
@@ -354,6 +356,6 @@ def test_candidates_are_sorted() -> None:
         {"id": 9, "token": "b", "logprob": -0.25},
     ]
     answer = {"completion_probabilities": [{"top_logprobs": top}]}
-    (call,), found = talk(llama_cpp_api.candidates("small", (1, 2)), [answer])
+    (call,), found = talk(conversation.candidates("small", (1, 2)), [answer])
     assert found == (Candidate(9, -0.25, "b"), Candidate(7, -1.5, "a"))
     assert require_body(call)["prompt"] == [1, 2]

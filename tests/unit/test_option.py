@@ -5,6 +5,7 @@ from pydantic import JsonValue
 
 from adapters.flag import Flag, FlagTable
 from adapters.option import merge, option_problems, spell, whole
+from adapters.value import ANYTHING, ValueRule
 
 TABLE = FlagTable(
     "engine",
@@ -13,18 +14,18 @@ TABLE = FlagTable(
     {
         flag.name: flag
         for flag in (
-            Flag("max-seqs", ("-ms",), "value", None, ()),
-            Flag("repack", ("-nr",), "switch", "no-repack", ()),
-            Flag("batching", ("-cb", "-nocb", "--cont-batching"), "switch", "no-batching", ()),
-            Flag("quiet", (), "switch", None, ()),
-            Flag("mode", (), "value", None, ("on", "off", "auto_fast")),
-            Flag("level", (), "value", None, ("0", "1")),
-            Flag("names", (), "values", None, ()),
-            Flag("config", ("-c",), "value", None, ()),
-            Flag("port", ("-p",), "value", None, ()),
+            Flag("max-seqs", ("-ms",), "value", None),
+            Flag("repack", ("-nr",), "switch", "no-repack"),
+            Flag("batching", ("-cb", "-nocb", "--cont-batching"), "switch", "no-batching"),
+            Flag("quiet", (), "switch", None),
+            Flag("mode", (), "value", None, ValueRule(choices=("on", "off", "auto_fast"))),
+            Flag("level", (), "value", None, ValueRule(choices=("0", "1"))),
+            Flag("names", (), "values", None),
+            Flag("config", ("-c",), "value", None),
+            Flag("port", ("-p",), "value", None),
         )
     },
-    {"config": ("mode", "depth")},
+    {"config": {"mode": ANYTHING, "depth": ANYTHING}},
 )
 OURS = {"port": "it comes from the fleet"}
 
@@ -89,7 +90,7 @@ def test_an_option_given_twice_by_different_names(options: dict[str, JsonValue])
         ({"level": 1}, ["--level", "1"]),
         ({"names": ["a", 5]}, ["--names", "a", "5"]),
         ({"names": "a"}, ["--names", "a"]),
-        ({"config": {"mode": "a b", "n": [1]}}, ["--config", '{"mode":"a b","n":[1]}']),
+        ({"config": {"mode": "a b", "depth": [1]}}, ["--config", '{"mode":"a b","depth":[1]}']),
         ({"level": 0, "max-seqs": 1}, ["--level", "0", "--max-seqs", "1"]),
         ({}, []),
     ],

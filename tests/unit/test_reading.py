@@ -208,9 +208,10 @@ def test_bad_values_say_what_was_found(
     [
         ("method: ngramm, gamma: 4", "unknown method 'ngramm'", "did you mean 'ngram'?"),
         (
-            "gamma: 4, method: medusa",
-            "unknown method 'medusa'",
-            "known: draft_model, eagle3, mtp, ngram, none, suffix",
+            "gamma: 4, method: hydra",
+            "unknown method 'hydra'",
+            "known: custom, dflash, draft_model, dspark, eagle, eagle3, lookahead, medusa, "
+            "mlp_speculator, mtp, ngram, none, … (13 in all)",
         ),
     ],
 )

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from adapters import vllm, vllm_api
+from adapters import vllm
 from adapters.exchange import Call, Candidate, EngineAnswerError, Generation, Reply
 from adapters.launch import Model, WorkerSpec
 from adapters.profile import Profile
+from adapters.vllm import conversation
 from tests.unit.scripted import codes, talk
 
 DRAFTS = {"draft_model": "/m/draft", "eagle3": "/m/head"}
@@ -225,11 +226,11 @@ def test_fly_is_known_from_0_33_and_lossy_there(version: str) -> None:
 def test_the_version_is_asked_of_the_program(
     command: tuple[str, ...], argv: tuple[str, ...]
 ) -> None:
-    assert vllm.version_command(command) == argv
+    assert vllm.version_commands(command) == (argv,)
 
 
 def test_the_version_is_asked_of_the_python() -> None:
-    argv = vllm.version_command(("/v/bin/python",))
+    (argv,) = vllm.version_commands(("/v/bin/python",))
     assert argv[:2] == ("/v/bin/python", "-c")
     compile(argv[2], "version", "exec")
 
@@ -258,7 +259,7 @@ PLAIN_COUNTERS = 'vllm:generation_tokens_total{engine="0",model_name="small"} 5.
 
 def test_identity() -> None:
     models = {"object": "list", "data": [{"id": "small", "root": "org/target"}, {"id": "lora"}]}
-    calls, identity = talk(vllm_api.identify(), [{"version": "0.32.0+cpu"}, models])
+    calls, identity = talk(conversation.identify(), [{"version": "0.32.0+cpu"}, models])
     assert [c.path for c in calls] == ["/version", "/v1/models"]
     assert all(c.body is None for c in calls)
     assert identity.version == "0.32.0+cpu"
@@ -267,13 +268,13 @@ def test_identity() -> None:
 
 
 def test_identity_of_an_engine_without_models() -> None:
-    _, identity = talk(vllm_api.identify(), [{"version": "0.32.0"}, {"data": []}])
+    _, identity = talk(conversation.identify(), [{"version": "0.32.0"}, {"data": []}])
     assert (identity.models, identity.weights) == ((), None)
 
 
 def test_a_completion_gives_the_fingerprint() -> None:
     answer = {"system_fingerprint": "vllm-0.32.0-352e2ff6", "usage": {"completion_tokens": 2}}
-    (call,), fingerprint = talk(vllm_api.complete("small"), [answer])
+    (call,), fingerprint = talk(conversation.complete("small"), [answer])
     assert fingerprint == "vllm-0.32.0-352e2ff6"
     assert call.path == "/v1/completions"
     body = require_body(call)
@@ -284,7 +285,7 @@ def test_a_completion_gives_the_fingerprint() -> None:
 def test_a_completion_of_nothing_is_an_error() -> None:
     answer = {"system_fingerprint": "x", "usage": {"completion_tokens": 0}}
     with pytest.raises(EngineAnswerError, match="completed nothing"):
-        talk(vllm_api.complete("small"), [answer])
+        talk(conversation.complete("small"), [answer])
 
 
 @pytest.mark.parametrize(
@@ -300,7 +301,7 @@ def test_a_completion_of_nothing_is_an_error() -> None:
     ids=["drafts", "first drafts", "none drafted", "no counters"],
 )  # fmt: skip
 def test_proof(before: str, after: str, drafted: int | None, accepted: int | None) -> None:
-    calls, proof = talk(vllm_api.prove("small", ngram()), [before, {}, after])
+    calls, proof = talk(conversation.prove("small", ngram()), [before, {}, after])
     assert [c.path for c in calls] == ["/metrics", "/v1/completions", "/metrics"]
     assert (proof.drafted, proof.accepted) == (drafted, accepted)
     body = require_body(calls[1])
@@ -309,15 +310,15 @@ def test_proof(before: str, after: str, drafted: int | None, accepted: int | Non
 
 def test_the_proofs_prompt_is_longer_than_the_longest_lookup() -> None:
     spec = {"method": "ngram", "gamma": 6, "lookup": {"min": 200, "max": 200}}
-    calls, _ = talk(vllm_api.prove("small", profile(spec)), ["", {}, ""])
+    calls, _ = talk(conversation.prove("small", profile(spec)), ["", {}, ""])
     assert len(require_body(calls[1])["prompt"]) > 200
 
 
 def test_a_failed_proof_request_is_an_error() -> None:
-    conversation = vllm_api.prove("small", ngram())
-    call = conversation.send(Reply(next(conversation), 200, ""))
+    held = conversation.prove("small", ngram())
+    call = held.send(Reply(next(held), 200, ""))
     with pytest.raises(EngineAnswerError, match="answered 500: EngineCore died"):
-        conversation.send(Reply(call, 500, "EngineCore died"))
+        held.send(Reply(call, 500, "EngineCore died"))
 
 
 def test_generation_of_a_prompt() -> None:
@@ -333,7 +334,7 @@ def test_generation_of_a_prompt() -> None:
         "stop": ["x"],
         "temperature": 1,
     }
-    (call,), answer = talk(vllm_api.generate("small", request), [{"choices": [choice]}])
+    (call,), answer = talk(conversation.generate("small", request), [{"choices": [choice]}])
     assert answer == Generation((1, 2), (3, 4), "ab", "stop")
     body = require_body(call)
     assert call.path == "/v1/completions"
@@ -351,7 +352,7 @@ def test_generation_of_a_chat() -> None:
         "messages": [{"role": "user", "content": "hi"}],
         "max_tokens": 1,
     }
-    (call,), found = talk(vllm_api.generate("small", request), [answer])
+    (call,), found = talk(conversation.generate("small", request), [answer])
     assert call.path == "/v1/chat/completions"
     assert found == Generation((1, 2), (3,), "", "length")
 
@@ -366,13 +367,13 @@ def test_generation_of_a_chat() -> None:
 )
 def test_an_answer_without_token_ids_is_an_error(choice: dict[str, Any]) -> None:
     with pytest.raises(EngineAnswerError):
-        talk(vllm_api.generate("small", {"prompt": "a"}), [{"choices": [choice]}])
+        talk(conversation.generate("small", {"prompt": "a"}), [{"choices": [choice]}])
 
 
 def test_candidates_are_sorted_and_named_by_token_id() -> None:
     top = {"token_id:7": -1.5, "token_id:9": -0.25, "token_id:8": -3.0}
     answer = {"choices": [{"logprobs": {"top_logprobs": [top]}}]}
-    (call,), found = talk(vllm_api.candidates("small", (1, 2)), [answer])
+    (call,), found = talk(conversation.candidates("small", (1, 2)), [answer])
     assert found == (Candidate(9, -0.25), Candidate(7, -1.5), Candidate(8, -3.0))
     assert require_body(call)["prompt"] == [1, 2]
 

@@ -10,22 +10,24 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from adapters import llama_cpp_api
 from adapters.contract import Api
 from adapters.dialect import Dialect, choose_dialect, version_problems
 from adapters.draft import draft_of, draft_problems
 from adapters.flag import FlagTable, load_flags, normal
 from adapters.launch import Launch, WorkerSpec
+from adapters.llama_cpp import conversation
 from adapters.option import Options, merge, option_problems, spell, whole
 from adapters.problem import Path, Problem, did_you_mean
 from adapters.profile import Drafted, Ngram, Profile, Suffix, WithDraft
 from adapters.schedule import fixed_batch_limit, fixed_gamma
+from adapters.setting import Setting
 
 TITLE = "llama.cpp"
 SUPPORTED: tuple[Dialect, ...] = (Dialect("b11434", (10306,), (11550,)),)
 COMMANDS: tuple[str, ...] = ("llama-server",)
 EMBEDDED: tuple[str, str] | None = ("adapters.embedded", "xllamacpp")
 HEALTH = "/health"
+METRICS_PATH = "/metrics"
 METRICS: Mapping[str, str] = {
     "drafts": "llamacpp:spec_decode_num_drafts_total",
     "drafted": "llamacpp:spec_decode_num_draft_tokens_total",
@@ -36,12 +38,12 @@ METRICS: Mapping[str, str] = {
     "waiting": "llamacpp:requests_deferred",
 }
 _NO_LOGPROBS = "llama.cpp gives log-probability 0 for tokens of a verify step (#27972)"
-LIMITS: Mapping[str, str] = {
+_LIMITS: Final[Mapping[str, str]] = {
     "logprobs": _NO_LOGPROBS,
     "top_logprobs": _NO_LOGPROBS,
     "n_probs": _NO_LOGPROBS,
 }
-api: Api = llama_cpp_api
+api: Api = conversation
 
 _OTHER_MODELS = (
     "hf-file",
@@ -88,6 +90,9 @@ _OURS: Final[Mapping[str, str]] = {
 }
 _LOSSY = ("spec-synth-len", "spec-synth-rates")
 _NGRAM_TYPES = ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache")
+_METHOD: Path = ("speculation", "method")
+_GAMMA: Path = ("speculation", "gamma")
+_LOOKUP_MIN: Path = ("speculation", "lookup", "min")
 _NGRAM_CACHE_LENGTH = 8  # hard-wired in common/speculative.cpp
 _TYPES: Final[Mapping[str, str]] = {
     "draft_model": "draft-simple",
@@ -96,8 +101,8 @@ _TYPES: Final[Mapping[str, str]] = {
 }
 
 
-def version_command(command: tuple[str, ...]) -> tuple[str, ...]:
-    return (*command, "--version")
+def version_commands(command: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    return ((*command, "--version"),)
 
 
 def read_version(output: str) -> str | None:
@@ -107,6 +112,10 @@ def read_version(output: str) -> str | None:
         if words[:1] == ["version:"] and len(words) > 1:
             return words[1]
     return None
+
+
+def limits(profile: Profile, version: str) -> Mapping[str, str]:
+    return _LIMITS if profile.is_speculating else {}
 
 
 def check(profile: Profile, worker: WorkerSpec) -> list[Problem]:
@@ -144,8 +153,12 @@ def check_arguments(arguments: Mapping[str, JsonValue], version: str) -> list[Pr
     return problems + option_problems(arguments, table, ours)
 
 
+def check_environment(environment: Mapping[str, str], version: str) -> list[Problem]:
+    return []
+
+
 def render(profile: Profile, worker: WorkerSpec) -> Launch:
-    native, spec_type = _native(profile)
+    native, _ = _native(profile)
     table = _table(worker.engine_version)
     options = merge(table, native, worker.args)
     model = worker.model
@@ -156,8 +169,8 @@ def render(profile: Profile, worker: WorkerSpec) -> Launch:
     spec, batch_limit = profile.speculation, None
     if isinstance(spec, Drafted):
         batch_limit = fixed_batch_limit(spec)
-        draft = draft_of(profile, model)
-        arguments += _spec_arguments(spec, str(spec_type or ""), draft)
+        for setting in settings(profile, worker):
+            arguments += [f"--{setting.name}", str(setting.value)] if setting.name else []
     source = "--model" if _is_file(model.target) else "--hf-repo"
     return Launch(
         command=(*worker.command, source, model.target),
@@ -175,28 +188,43 @@ def _is_file(source: str) -> bool:
     return source.endswith(".gguf") or source.startswith("/")
 
 
-def _spec_arguments(spec: Drafted, ngram_type: str, draft: str | None) -> list[str]:
-    gamma = str(fixed_gamma(spec))
+def settings(profile: Profile, worker: WorkerSpec) -> tuple[Setting, ...]:
+    """The --spec flags of a profile, every number written out."""
+    spec = profile.speculation
+    if not isinstance(spec, Drafted):
+        return ()
+    spec_type = _native(profile)[1]
     if isinstance(spec, Ngram):
-        return _ngram_arguments(spec, ngram_type or "ngram-simple", gamma)
-    method = getattr(spec, "method", "")
-    arguments = ["--spec-type", _TYPES[method]]
+        return tuple(_ngram_settings(spec, str(spec_type or "ngram-simple")))
+    method, gamma = profile.speculation.method, fixed_gamma(spec)
+    found = [Setting(_METHOD, "spec-type", _TYPES.get(method, method))]
+    draft = draft_of(profile, worker.model)
     if draft:
-        arguments += ["--spec-draft-model" if _is_file(draft) else "--spec-draft-hf", draft]
-    arguments += ["--spec-draft-n-max", gamma, "--spec-draft-n-min", "0"]
-    return [*arguments, "--spec-draft-p-min", "0"]  # its default changed between builds
+        name = "spec-draft-model" if _is_file(draft) else "spec-draft-hf"
+        found.append(Setting(("speculation", "draft"), name, draft))
+    found.append(Setting(_GAMMA, "spec-draft-n-max", gamma))
+    found.append(Setting(_GAMMA, "spec-draft-n-min", 0, "shorter guesses are kept"))
+    # its default changed between builds
+    found.append(Setting(_GAMMA, "spec-draft-p-min", 0, "guesses end at gamma"))
+    return tuple(found)
 
 
-def _ngram_arguments(spec: Ngram, ngram_type: str, gamma: str) -> list[str]:
+def _ngram_settings(spec: Ngram, ngram_type: str) -> list[Setting]:
     """--spec-draft-n-max has no effect on n-gram types: the length is size-m, or mod's n-max."""
-    arguments = ["--spec-type", ngram_type]
+    gamma, shortest = fixed_gamma(spec), spec.lookup.min
+    found = [Setting(_METHOD, "spec-type", ngram_type)]
     if ngram_type == "ngram-cache":
-        return arguments
+        return found
     if ngram_type == "ngram-mod":
-        arguments += ["--spec-ngram-mod-n-match", str(spec.lookup.min)]
-        return [*arguments, "--spec-ngram-mod-n-min", "1", "--spec-ngram-mod-n-max", gamma]
-    flag = f"--spec-{ngram_type}"
-    return [*arguments, f"{flag}-size-n", str(spec.lookup.min), f"{flag}-size-m", gamma]
+        return [
+            *found,
+            Setting(_LOOKUP_MIN, "spec-ngram-mod-n-match", shortest),
+            Setting(_GAMMA, "spec-ngram-mod-n-min", 1, "shorter guesses are kept"),
+            Setting(_GAMMA, "spec-ngram-mod-n-max", gamma),
+        ]
+    flag = f"spec-{ngram_type}"
+    found.append(Setting(_LOOKUP_MIN, f"{flag}-size-n", shortest))
+    return [*found, Setting(_GAMMA, f"{flag}-size-m", gamma)]
 
 
 def _native(profile: Profile) -> tuple[Options, JsonValue]:

@@ -6,11 +6,10 @@ Facts: the SpeculativeConfig class of each release, and real runs of 0.32.0 (doc
 import json
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Final
 
 from pydantic import JsonValue
 
-from adapters import vllm_api
 from adapters.contract import Api
 from adapters.dialect import Dialect, choose_dialect, version_problems
 from adapters.draft import draft_of, draft_problems
@@ -19,6 +18,8 @@ from adapters.launch import Launch, WorkerSpec
 from adapters.option import Options, merge, option_problems, spell, whole
 from adapters.problem import Path, Problem, did_you_mean
 from adapters.profile import Drafted, Mtp, Ngram, Profile, Suffix, WithDraft
+from adapters.setting import Setting, values
+from adapters.vllm import conversation
 
 TITLE = "vLLM"
 SUPPORTED: tuple[Dialect, ...] = (
@@ -29,6 +30,7 @@ SUPPORTED: tuple[Dialect, ...] = (
 COMMANDS: tuple[str, ...] = ("vllm",)
 EMBEDDED: tuple[str, str] | None = None
 HEALTH = "/health"
+METRICS_PATH = "/metrics"
 METRICS: Mapping[str, str] = {
     "drafts": "vllm:spec_decode_num_drafts_total",
     "drafted": "vllm:spec_decode_num_draft_tokens_total",
@@ -38,11 +40,11 @@ METRICS: Mapping[str, str] = {
     "running": "vllm:num_requests_running",
     "waiting": "vllm:num_requests_waiting",
 }
-LIMITS: Mapping[str, str] = {
+_LIMITS: Final[Mapping[str, str]] = {
     "min_p": "vLLM answers 400 to min_p while speculating",
     "logit_bias": "vLLM answers 400 to logit_bias while speculating",
 }
-api: Api = vllm_api
+api: Api = conversation
 
 _MODULE = "vllm.entrypoints.openai.api_server"
 _VERSION_CODE = (
@@ -74,15 +76,19 @@ _LOSSY_PREFIXES = ("synthetic_", "fly_")
 _MOST_SEQUENCES = 1024  # the largest default of max-num-seqs, on GPUs of 70 GiB and more
 
 
-def version_command(command: tuple[str, ...]) -> tuple[str, ...]:
+def version_commands(command: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     if _is_python(command):
-        return (*command, "-c", _VERSION_CODE)
-    return (*command, "--version")
+        return ((*command, "-c", _VERSION_CODE),)
+    return ((*command, "--version"),)
 
 
 def read_version(output: str) -> str | None:
     words = [word for word in output.split() if word[:1].isdigit() and "." in word]
     return words[-1] if words else None
+
+
+def limits(profile: Profile, version: str) -> Mapping[str, str]:
+    return _LIMITS if profile.is_speculating else {}
 
 
 def check(profile: Profile, worker: WorkerSpec) -> list[Problem]:
@@ -106,6 +112,10 @@ def check_arguments(arguments: Mapping[str, JsonValue], version: str) -> list[Pr
     return problems + option_problems(arguments, _table(version), _OURS)
 
 
+def check_environment(environment: Mapping[str, str], version: str) -> list[Problem]:
+    return []
+
+
 def render(profile: Profile, worker: WorkerSpec) -> Launch:
     native = dict(profile.engine.get("vllm", {}))
     extra = native.pop("speculative_config", {})
@@ -118,8 +128,8 @@ def render(profile: Profile, worker: WorkerSpec) -> Launch:
     if model.context:
         arguments += ["--max-model-len", str(model.context)]
     arguments += spell(options, table)
-    config = speculative_config(profile, worker, options)
-    if config is not None:
+    config: dict[str, JsonValue] = values(settings(profile, worker))
+    if config:
         config |= extra if isinstance(extra, dict) else {}
         arguments += ["--speculative-config", json.dumps(config, separators=(",", ":"))]
     start = ("-m", _MODULE, "--model") if _is_python(worker.command) else ("serve",)
@@ -133,32 +143,52 @@ def render(profile: Profile, worker: WorkerSpec) -> Launch:
     )
 
 
-def speculative_config(
-    profile: Profile, worker: WorkerSpec, options: Options
-) -> dict[str, Any] | None:
-    """The value of --speculative-config, every number written out; None for plain."""
+def settings(profile: Profile, worker: WorkerSpec) -> tuple[Setting, ...]:
+    """The keys of --speculative-config, every number written out; empty for plain."""
     spec = profile.speculation
     if not isinstance(spec, Drafted):
-        return None
-    config: dict[str, Any] = {"method": profile.speculation.method}
+        return ()
+    found = [_setting("method", "method", profile.speculation.method)]
     draft = draft_of(profile, worker.model)
     if draft:
-        config["model"] = draft
-    config["num_speculative_tokens"] = spec.gamma
+        found.append(_setting("draft", "model", draft))
+    found.append(_setting("gamma", "num_speculative_tokens", spec.gamma))
     if isinstance(spec, Ngram):
-        config |= {"prompt_lookup_min": spec.lookup.min, "prompt_lookup_max": spec.lookup.max}
+        found += [
+            Setting(("speculation", "lookup", "min"), "prompt_lookup_min", spec.lookup.min),
+            Setting(("speculation", "lookup", "max"), "prompt_lookup_max", spec.lookup.max),
+        ]
     if isinstance(spec, Suffix):
-        config |= {
-            "suffix_decoding_max_tree_depth": spec.max_depth,
-            "suffix_decoding_max_cached_requests": spec.cached_requests,
-            "suffix_decoding_max_spec_factor": spec.max_factor,
-            "suffix_decoding_min_token_prob": spec.min_probability,
-        }
+        found += [
+            _setting("max_depth", "suffix_decoding_max_tree_depth", spec.max_depth),
+            _setting(
+                "cached_requests", "suffix_decoding_max_cached_requests", spec.cached_requests
+            ),
+            _setting("max_factor", "suffix_decoding_max_spec_factor", spec.max_factor),
+            _setting("min_probability", "suffix_decoding_min_token_prob", spec.min_probability),
+        ]
     if isinstance(spec, WithDraft) and spec.tensor_parallel:
-        config["draft_tensor_parallel_size"] = spec.tensor_parallel
+        found.append(
+            _setting("tensor_parallel", "draft_tensor_parallel_size", spec.tensor_parallel)
+        )
     if spec.schedule:
-        config["num_speculative_tokens_per_batch_size"] = _ranges(spec, options)
-    return config
+        table = _table(worker.engine_version)
+        options = merge(table, _options(profile), worker.args)
+        how = "ranges with both ends; the open one ends at max-num-seqs"
+        name = "num_speculative_tokens_per_batch_size"
+        ranges: JsonValue = [list(r) for r in _ranges(spec, options)]
+        found.append(Setting(("speculation", "schedule"), name, ranges, how))
+    return tuple(found)
+
+
+def _setting(key: str, name: str, value: JsonValue) -> Setting:
+    return Setting(("speculation", key), name, value)
+
+
+def _options(profile: Profile) -> Options:
+    """The profile's native options without the speculative config."""
+    native = profile.engine.get("vllm", {})
+    return {name: value for name, value in native.items() if name != "speculative_config"}
 
 
 def _ranges(spec: Drafted, options: Options) -> list[list[int]]:
