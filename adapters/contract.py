@@ -36,8 +36,8 @@ class Adapter(Protocol):
     """One engine. Satisfied by modules (PEP 544); see docs/structure.md for adding one.
 
     METRICS holds the counters it has, by the names of metric.py; METRICS_PATH is where they are
-    served. COMMANDS are the programs that `command: auto` looks for; EMBEDDED is the module of ours that
-    runs the engine where they are absent, and the package it needs.
+    served. COMMANDS are the programs that `command: auto` looks for; EMBEDDED is the module of
+    ours that runs the engine where they are absent, and the package it needs.
     """
 
     TITLE: str

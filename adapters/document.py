@@ -18,6 +18,8 @@ from adapters.problem import Path, Place, Problem
 
 LARGEST_FILE = 16 * 2**20  # bytes; a fleet of 10,000 workers takes about 1 MiB
 DEEPEST = 32
+# Nobody mends more at a time; each costs some 10 µs, and a large file may hold 300,000.
+MOST_MISTAKES = 1000
 REPEATED = "repeated-key"
 NOT_YAML = "not-yaml"
 
@@ -76,6 +78,10 @@ def parse_document(text: str, file: str) -> Document:
     try:
         for event in _events(text):
             builder.take(event)
+            if len(document.problems) >= MOST_MISTAKES:
+                document.problems.append(too_many(document))
+                document.is_torn = True
+                break
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file, 1, 1)
@@ -89,6 +95,13 @@ def parse_document(text: str, file: str) -> Document:
         document.problems.append(_bad_character(text, file))
         document.is_torn = True
     return document
+
+
+def too_many(document: Document) -> Problem:
+    """Said after the last mistake that is told, at its place."""
+    message = f"more than {MOST_MISTAKES} mistakes: the others are not told"
+    last = max((p.place for p in document.problems if p.place), default=Place(document.file, 1, 1))
+    return Problem((), message, "mend these first", code="too-many", place=last)
 
 
 def _bad_character(text: str, file: str) -> Problem:

@@ -1,22 +1,33 @@
 """What becomes of each key of a profile on one engine version, from what its adapter writes."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from pydantic import JsonValue
 
+from adapters import ADAPTERS
 from adapters.contract import Adapter
 from adapters.launch import WorkerSpec
-from adapters.problem import Path, Problem, path_text
-from adapters.profile import Profile
+from adapters.problem import Path, Problem, path_text, sort_problems
+from adapters.profile import Drafted, Profile
 from adapters.schedule import profile_problems
 from adapters.setting import Setting
 
 # honoured: as written; translated: in other words or numbers; changed: the engine does something
-# else than the key says; refused: not rendered; ours: for draftgate itself.
-Fate: TypeAlias = Literal["honoured", "translated", "changed", "refused", "ours"]
+# else than the key says; refused: not rendered; ours: for draftgate itself; elsewhere: an option of
+# another engine; unsaid: the adapter forgot the key, which is a bug.
+Fate: TypeAlias = Literal[
+    "honoured", "translated", "changed", "refused", "ours", "elsewhere", "unsaid"
+]
+
+_SPECULATION: Path = ("speculation",)
+_METHOD: Path = ("speculation", "method")
+_SCHEDULE: Path = ("speculation", "schedule")
+_BY_ITSELF = "needs no option"
+_FORGOTTEN = "nothing is known of it; this is a bug of draftgate"
+_WITH_METHOD = "the method is refused"
 
 
 @dataclass(frozen=True)
@@ -29,9 +40,13 @@ class Account:
     native: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def key(self) -> str:
+        return path_text(self.path)
+
     def as_json(self) -> dict[str, object]:
         return {
-            "key": path_text(self.path),
+            "key": self.key,
             "value": self.value,
             "fate": self.fate,
             "native": list(self.native),
@@ -39,22 +54,107 @@ class Account:
         }
 
 
-def explain(adapter: Adapter, profile: Profile, worker: WorkerSpec) -> list[Account]:
-    """An account of every key the profile has, defaults included, in the file's order."""
-    problems = profile_problems(profile) + adapter.check(profile, worker)
-    settings = adapter.settings(profile, worker)
-    return [_account(path, value, settings, problems) for path, value in _keys(profile)]
+@dataclass(frozen=True)
+class Explanation:
+    """`accounts` has every key the profile has, defaults included, in the file's order.
+
+    `beside` are problems of what the profile does not say itself: the engine's version, the model.
+    """
+
+    accounts: tuple[Account, ...]
+    beside: tuple[Problem, ...]
 
 
-def _keys(profile: Profile) -> Iterator[tuple[Path, JsonValue]]:
-    """Every key with its value: mappings are entered, a schedule is one key."""
-    data = profile.model_dump(mode="json", exclude_none=True)
-    schedule = getattr(profile.speculation, "schedule", None)
-    for path, value in _leaves(data, ()):
-        if path[:2] != ("speculation", "schedule"):
+@dataclass(frozen=True)
+class _Case:
+    """What an engine says of one profile."""
+
+    engine: str
+    settings: tuple[Setting, ...]
+    problems: tuple[Problem, ...]
+
+    def account(self, path: Path, value: JsonValue) -> Account:
+        own = [s for s in self.settings if s.path == path]
+        said = [p for p in self.problems if _concerns(p, path)]
+        native = [_native(s.name, s.value) for s in own if s.name]
+        if path[:2] == ("engine", self.engine) and not any(p.is_fatal for p in said):
+            native.append(_native(str(path[-1]), value))
+        fate = self._fate(path, own, said)
+        notes = [s.how for s in own if s.how] + [s.effect for s in own if s.effect]
+        notes += [f"{p.message}; {p.hint}" if p.hint else p.message for p in said]
+        notes += [_BY_ITSELF] if fate == "honoured" and not native and not notes else []
+        notes += [_WITH_METHOD] if fate == "refused" and not said else []
+        notes += [_FORGOTTEN] if fate == "unsaid" else []
+        return Account(path, value, fate, _once(native), _once(notes))
+
+    def _fate(self, path: Path, own: list[Setting], said: list[Problem]) -> Fate:
+        is_speculation = path[:1] == _SPECULATION
+        is_lost = _is_methodless(self.problems) or (not own and _is_refused(self.problems))
+        if any(p.is_fatal for p in said) or (is_speculation and is_lost):
+            return "refused"
+        if path[:1] == ("engine",) and path[1] != self.engine:
+            return "elsewhere"
+        if said or any(s.effect for s in own):
+            return "changed"
+        if not is_speculation:
+            return "honoured" if path[:1] == ("engine",) else "ours"
+        if not own:
+            return "unsaid"
+        return "translated" if any(s.how for s in own) else "honoured"
+
+
+def explain(adapter: Adapter, profile: Profile, worker: WorkerSpec) -> Explanation:
+    """What the engine makes of a profile, also of one that it refuses."""
+    problems = [*profile_problems(profile), *adapter.check(profile, worker)]
+    problems += adapter.check_arguments({}, worker.engine_version)
+    problems = sort_problems(problems)
+    engine = next(name for name, known in ADAPTERS.items() if known is adapter)
+    # in the words of a method that it does not have, an engine would be told nonsense
+    settings = () if _is_methodless(problems) else _settings(adapter, profile, worker)
+    case = _Case(engine, settings, tuple(problems))
+    accounts = tuple(case.account(path, value) for path, value in _keys(profile, settings))
+    paths = [account.path for account in accounts]
+    beside = tuple(p for p in problems if not any(_concerns(p, path) for path in paths))
+    return Explanation(accounts, beside)
+
+
+def _settings(adapter: Adapter, profile: Profile, worker: WorkerSpec) -> tuple[Setting, ...]:
+    found = adapter.settings(profile, worker)
+    return found if profile.is_speculating else (*found, Setting(_METHOD, ""))
+
+
+def _is_refused(problems: Sequence[Problem]) -> bool:
+    """Whether nothing is said of a method's keys for want of the method, or of what it needs."""
+    return any(p.is_fatal and p.path in (_METHOD, _SPECULATION) for p in problems)
+
+
+def _is_methodless(problems: Sequence[Problem]) -> bool:
+    return any(p.is_fatal and p.path == _METHOD and p.code == "no-method" for p in problems)
+
+
+def _concerns(problem: Problem, path: Path) -> bool:
+    """Whether a problem is about this key, a part of it, or the mapping that holds it."""
+    said = problem.path
+    return said[: len(path)] == path or (len(said) > 1 and path[: len(said)] == said)
+
+
+def _keys(profile: Profile, settings: tuple[Setting, ...]) -> Iterator[tuple[Path, JsonValue]]:
+    """Every key with its value: mappings are entered, a schedule is one key.
+
+    Keys that the profile leaves to the engine are there, with None, when a setting comes of them.
+    """
+    data = profile.model_dump(mode="json")
+    method = {"method": data["speculation"].pop("method")}
+    keys = dict(_leaves({**data, "speculation": method | data["speculation"]}, ()))
+    written = {setting.path for setting in settings}
+    for path, value in keys.items():
+        if path == _SCHEDULE and isinstance(profile.speculation, Drafted):
+            value = {str(t.batch): t.gamma for t in profile.speculation.schedule or ()} or None
+        if value is not None or path[0] == "engine" or path in written:
             yield path, value
-    if schedule:
-        yield ("speculation", "schedule"), {str(t.batch): t.gamma for t in schedule}
+    yield from (
+        (path, None) for path in dict.fromkeys(s.path for s in settings if s.path not in keys)
+    )
 
 
 def _leaves(data: dict[str, Any], root: Path) -> Iterator[tuple[Path, JsonValue]]:
@@ -67,31 +167,9 @@ def _leaves(data: dict[str, Any], root: Path) -> Iterator[tuple[Path, JsonValue]
             yield path, value
 
 
-def _account(
-    path: Path, value: JsonValue, settings: tuple[Setting, ...], problems: list[Problem]
-) -> Account:
-    own = [s for s in settings if s.path == path]
-    said = [p for p in problems if p.path[: len(path)] == path]
-    native = tuple(dict.fromkeys(_native(s) for s in own if s.name))
-    notes = [s.how for s in own if s.how] + [s.effect for s in own if s.effect]
-    notes += [f"{p.message}; {p.hint}" if p.hint else p.message for p in said]
-    return Account(path, value, _fate(path, own, said), native, tuple(dict.fromkeys(notes)))
+def _native(name: str, value: JsonValue) -> str:
+    return f"{name}: {value if isinstance(value, str) else json.dumps(value)}"
 
 
-def _native(setting: Setting) -> str:
-    text = setting.value if isinstance(setting.value, str) else _json(setting.value)
-    return f"{setting.name}: {text}"
-
-
-def _json(value: JsonValue) -> str:
-    return json.dumps(value)
-
-
-def _fate(path: Path, own: list[Setting], said: list[Problem]) -> Fate:
-    if any(p.is_fatal for p in said):
-        return "refused"
-    if said or any(s.effect for s in own):
-        return "changed"
-    if path[0] not in ("speculation", "engine"):
-        return "ours"
-    return "translated" if any(s.how for s in own) else "honoured"
+def _once(texts: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from adapters.checkpoint import Checkpoint
+from adapters.profile import EngineName
 
 GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
 # Stands in arguments for the folder that holds the launch's files, until there is one.
@@ -45,6 +46,7 @@ class WorkerSpec:
     args: Mapping[str, JsonValue] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     memory_gib: float | None = None  # for weights and KV cache, over all its devices
+    engine: EngineName | None = None
 
     def environment(self) -> dict[str, str]:
         """The variables this worker adds to the inherited ones; `gpus: []` hides every GPU."""
@@ -59,7 +61,8 @@ class Launch:
 
     `batch_limit` is the largest number of requests at once for which this launch does what the
     profile's schedule says; None when the engine follows the schedule itself. `files` are texts by
-    name; arguments refer to one as `@files/name` until `placed` says where they are.
+    name; arguments refer to one as `@files/name` until `placed` says where they are. `served_name`
+    is what the engine calls its model where it cannot be told the fleet's name.
     """
 
     command: tuple[str, ...]
@@ -71,6 +74,7 @@ class Launch:
     files: Mapping[str, str] = field(default_factory=dict)
     image: str | None = None
     batch_limit: int | None = None
+    served_name: str | None = None
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -102,14 +106,16 @@ class Launch:
         `stand_ins` replaces machine-dependent values (paths of weights) by stable names, so that a
         launch proved on one machine is known again on another.
         """
-        arguments = [_stable(argument, stand_ins or {}) for argument in self.arguments]
+        names = stand_ins or {}
+        arguments = [_stable(argument, names) for argument in self.arguments]
+        files = {name: _stable(text, names) for name, text in self.files.items()}
         env = {name: value for name, value in self.env.items() if name != GPU_VARIABLE}
-        content = {"arguments": arguments, "env": env, "files": dict(self.files)}
+        content = {"arguments": arguments, "env": env, "files": files}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _stable(argument: str, stand_ins: Mapping[str, str]) -> str:
-    """The argument with each machine-dependent value replaced, inside JSON too."""
+    """The text with each machine-dependent value replaced, inside JSON too."""
     for value in sorted(stand_ins, key=len, reverse=True):  # a path may begin with another one
         escaped = json.dumps(value)[1:-1]
         argument = argument.replace(escaped, stand_ins[value]).replace(value, stand_ins[value])

@@ -14,13 +14,7 @@ def native_problems(profile: Profile) -> list[Problem]:
     """
     problems: list[Problem] = []
     for engine in profile.engine:
-        adapter = ADAPTERS.get(engine)
-        if adapter is None:
-            message = f"no adapter for {engine} in this version: these options are not checked"
-            path: Path = ("engine", engine)
-            problems.append(Problem(path, message, severity="warning", code="unchecked"))
-        else:
-            problems += _refused_by_all(adapter, profile, ("engine", engine))
+        problems += _refused_by_all(ADAPTERS[engine], profile, ("engine", engine))
     return problems
 
 

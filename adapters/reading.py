@@ -10,7 +10,13 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from adapters.document import REPEATED, Document, read_document
+from adapters.document import (
+    MOST_MISTAKES,
+    REPEATED,
+    Document,
+    read_document,
+    too_many,
+)
 from adapters.problem import Path, Problem, did_you_mean, near_match, path_text
 from adapters.profile import LARGEST_GAMMA, NAME_PATTERN, Profile
 from adapters.pruning import Pruned, StandIn
@@ -111,9 +117,12 @@ def read_model(document: Document, model: type[M]) -> Reading[M]:
             break
         except ValidationError as error:
             details = error.errors(include_url=False)
-        found = [_complaint(data, detail, model) for detail in details]
+        found = [_complaint(data, detail, model) for detail in details[:MOST_MISTAKES]]
         found = [replace(p, path=pruned.original(p.path)) for p in found]
         problems += [_located(document, p) for p in _new(found, unread)]
+        if len(details) > MOST_MISTAKES:
+            problems.append(too_many(replace(document, problems=problems)))
+            break
         unread |= {p.path for p in found}
         pruned.leave_out(p.path for p in found if p.code == "unknown-key")
         pruned.leave_out((p.path for p in found if p.code != "unknown-key"), _stand_ins(details))

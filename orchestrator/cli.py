@@ -15,6 +15,7 @@ from orchestrator import __version__
 _COMMANDS = {
     "check": "List every problem of profiles and fleets, all at once.",
     "render": "Print what an engine is started with for a profile or a fleet.",
+    "explain": "Tell what an engine makes of each key of a profile.",
     "up": "Start a fleet's workers and hold them.",
     "down": "End a fleet's workers, after their running requests.",
     "status": "Tell what really runs.",

@@ -11,9 +11,11 @@ from adapters.contract import Adapter
 from adapters.launch import Launch, Model, WorkerSpec
 from adapters.problem import Problem, degrade, did_you_mean
 from adapters.profile import Profile
+from adapters.reader import read_checkpoint
 from adapters.reading import Reading, read_profile, with_problems
+from adapters.worker_check import worker_problems
 from orchestrator.errors import EngineError, InputError
-from orchestrator.fleet import EngineEntry, Fleet, WorkerEntry
+from orchestrator.fleet import EngineEntry, Fleet, ModelEntry, WorkerEntry
 from orchestrator.fleet_check import read_fleet
 from orchestrator.program import ask_version, find_command
 from orchestrator.shipped import shipped
@@ -100,11 +102,12 @@ def read_deployment(file: Path, shown_as: str | None = None) -> Deployment:
     names = sorted({str(w.engine) for w in fleet.workers})
     engines = {name: _find_engine(fleet, base, name) for name in names}
     reading = with_problems(reading, _engine_problems(engines, base))
+    models = {name: _model(name, entry, base) for name, entry in fleet.models.items()}
     members: list[Member] = []
     for index, entry in enumerate(fleet.workers):
-        profile, engine = profiles.get(entry.profile), engines.get(entry.engine)
-        if profile and profile.value and engine and entry.model in fleet.models:
-            member = _member(fleet, base, entry, profile.value, engine)
+        profile, engine = profiles.get(entry.profile), engines[entry.engine]
+        if profile and profile.value and entry.model in models:
+            member = _member(models[entry.model], base, entry, profile.value, engine)
             reading, profile = _check_member(fleet, reading, profile, member, index)
             profiles[entry.profile] = profile
             members.append(replace(member, launch=_render(member, reading, profile)))
@@ -156,10 +159,24 @@ def _missing_profiles(
     return problems
 
 
-def _find_engine(fleet: Fleet, base: Path, name: str) -> _Engine | None:
-    adapter = ADAPTERS.get(name)
-    if adapter is None:
-        return None
+def _model(name: str, entry: ModelEntry, base: Path) -> Model:
+    """A model of the fleet, with what its local files say of it."""
+    target = locate(entry.target, base)
+    drafts = {key: locate(draft, base) for key, draft in entry.drafts.items()}
+    found = {key: read_checkpoint(draft) for key, draft in drafts.items()}
+    return Model(
+        name=name,
+        target=target,
+        context=entry.context,
+        drafts=drafts,
+        revision=entry.revision,
+        facts=read_checkpoint(target),
+        draft_facts={key: facts for key, facts in found.items() if facts},
+    )
+
+
+def _find_engine(fleet: Fleet, base: Path, name: str) -> _Engine:
+    adapter = ADAPTERS[name]
     entry = fleet.engines.get(name, EngineEntry())  # type: ignore[call-overload]
     launches = any(w.engine == name and w.url is None for w in fleet.workers)
     newest = adapter.SUPPORTED[-1].name
@@ -175,12 +192,10 @@ def _find_engine(fleet: Fleet, base: Path, name: str) -> _Engine | None:
         return _Engine(entry, (adapter.COMMANDS[0],), version, missing, launches)
 
 
-def _engine_problems(engines: Mapping[str, _Engine | None], base: Path) -> list[Problem]:
+def _engine_problems(engines: Mapping[str, _Engine], base: Path) -> list[Problem]:
     """Paths in the fleet: an engine that is not here is a warning, so that CI can still check."""
     problems: list[Problem] = []
     for name, engine in engines.items():
-        if engine is None:
-            continue
         root = ("engines", name)
         problems += _command_problems(engine.entry.command, base, root)
         if engine.missing:
@@ -220,9 +235,8 @@ def _below(root: tuple[str | int, ...], problem: Problem, whole: tuple[str, ...]
 
 
 def _member(
-    fleet: Fleet, base: Path, entry: WorkerEntry, profile: Profile, engine: _Engine
+    model: Model, base: Path, entry: WorkerEntry, profile: Profile, engine: _Engine
 ) -> Member:
-    model = fleet.models[entry.model]
     host, port = "127.0.0.1", entry.port or 0
     if entry.url:
         parts = urlsplit(entry.url)
@@ -231,19 +245,14 @@ def _member(
         name=entry.name,
         engine_version=engine.version,
         command=engine.command,
-        model=Model(
-            name=entry.model,
-            target=locate(model.target, base),
-            context=model.context,
-            drafts={name: locate(draft, base) for name, draft in model.drafts.items()},
-            revision=model.revision,
-        ),
+        model=model,
         port=port,
         host=host,
         gpus=entry.gpus,
         args={**engine.entry.args, **entry.args},
         env=engine.entry.env,
         memory_gib=entry.memory_gib or engine.entry.memory_gib,
+        engine=entry.engine,
     )
     return Member(
         entry, profile, engine.entry, spec, Launch((), (), (), port), base, engine.missing
@@ -257,7 +266,7 @@ def _check_member(
     version = member.spec.engine_version
     own = member.adapter.check_arguments(member.entry.args, version)
     placed = [_below(("workers", index, "args"), p, ()) for p in own if p.path]
-    found = member.adapter.check(member.profile, member.spec)
+    found = worker_problems(member.adapter, member.profile, member.spec)
     if fleet.degrade == "allow":
         found = degrade(found)
     asked_by = f" (worker {member.name}, {member.adapter.TITLE} {version})"

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path as FilePath
 
-from adapters import ADAPTERS
 from adapters.document import read_document
 from adapters.problem import Path, Problem, did_you_mean
 from adapters.reading import Reading, read_model, with_problems
@@ -35,10 +34,6 @@ def _workers(fleet: Fleet) -> Iterator[Problem]:
             hint = "give each worker its own name"
             yield Problem((*root, "name"), message, hint, code="worker-twice")
         seen.setdefault(worker.name, index)
-        if worker.engine not in ADAPTERS:
-            message = f"no adapter for {worker.engine} in this version"
-            hint = f"known: {', '.join(sorted(ADAPTERS))}"
-            yield Problem((*root, "engine"), message, hint, code="no-adapter")
         if worker.model not in fleet.models:
             hint = did_you_mean(worker.model, fleet.models)
             message = f"no model {worker.model!r} under models:"

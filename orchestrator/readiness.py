@@ -73,7 +73,8 @@ async def examine(member: Member, record: Record | None) -> Evidence:
 
 def _require_identity(member: Member, identity: Identity) -> None:
     """A server left over from something else must never answer for this worker."""
-    if member.spec.model.name not in identity.models:
+    names = {member.spec.model.name, member.launch.served_name}
+    if names.isdisjoint(identity.models):
         served = ", ".join(identity.models) or "nothing"
         message = f"the engine on port {member.launch.port} serves {served}"
         raise EngineError(f"{message}, not {member.spec.model.name!r}: it is not this worker")
@@ -97,7 +98,7 @@ def _knows_itself(identity: Identity) -> bool:
 
 def _require_proof(member: Member, proof: Proof) -> None:
     title, method = member.adapter.TITLE, member.profile.speculation.method
-    if member.profile.is_speculating and not proof.drafted:
+    if member.profile.is_speculating and not (proof.drafted or proof.accepted):
         raise EngineError(
             f"{title} is not speculating although the profile {member.profile.profile!r} says "
             f"method {method}: no token was drafted ({proof.detail})"

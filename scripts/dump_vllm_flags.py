@@ -5,7 +5,7 @@ only vLLM's own parser: no engine, no model, no network.
 
 A CUDA wheel's parser can be read on a machine without a GPU: unpack the wheel into a directory,
 put beside it a directory with a `vllm-<version>+cpu.dist-info/METADATA` (the local part makes vLLM
-choose its CPU platform), and name both in PYTHONPATH.
+choose its CPU platform), and name both in PYTHONPATH, the latter first.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import dataclasses
 import enum
 import importlib
 import importlib.metadata
+import inspect
 import json
 import os
 import sys
@@ -29,10 +30,30 @@ SPECULATIVE = "speculative_config"
 REFUSED_KEYS = frozenset({"tensor_parallel_size"})
 # Taken by a validator beside the declared words.
 EXTRA_WORDS = {"attention_backend": ("auto",)}
+# Checked by a validator (_validate_suffix_decoding), so that no field says it.
+SUFFIX_BOUNDS: Mapping[str, dict[str, float]] = {
+    "suffix_decoding_max_tree_depth": {"minimum": 1},
+    "suffix_decoding_max_cached_requests": {"minimum": 0},
+    "suffix_decoding_max_spec_factor": {"minimum": 0},
+    "suffix_decoding_min_token_prob": {"minimum": 0, "maximum": 1},
+}
 # These choices name the device that the table was made on.
 DEVICE_CHOICES = frozenset({"mm-processor-device"})
 # Rewritten before argparse sees it, so no action lists it.
 PARSER_ALIASES = {"optimization-level": ("-O",)}
+# vLLM's own converters, by name; None is argparse's default.
+CONVERTERS: Mapping[str | None, Sequence[str]] = {
+    None: ("text",),
+    "str": ("text",),
+    "int": ("int",),
+    "float": ("float",),
+    "human_readable_int": ("size",),
+    "human_readable_int_or_auto": ("size", "text"),
+    "loads": ("mapping", "text"),
+    "parse_dataclass": ("mapping", "text"),
+    "union_dict_and_str": ("mapping", "text"),
+}
+PLAIN_TYPES: Mapping[Any, str] = {int: "int", float: "float", str: "text", bool: "bool"}
 
 
 def layout(table: Mapping[str, Any]) -> str:
@@ -42,6 +63,8 @@ def layout(table: Mapping[str, Any]) -> str:
 
 
 def section(value: Any) -> str:
+    if isinstance(value, list):
+        return "[\n" + ",\n".join(f"  {json.dumps(name)}" for name in value) + "\n]"
     if not value or not isinstance(value, Mapping):
         return json.dumps(value, ensure_ascii=False)
     lines = (f"  {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in value.items())
@@ -77,7 +100,26 @@ def kind(action: argparse.Action) -> str:
     return "values" if action.nargs in ("+", "*") else "value"
 
 
-def flag_entry(action: argparse.Action, spelled: Sequence[str]) -> tuple[str, dict[str, Any]]:
+def converter(action: argparse.Action) -> Any:
+    """What turns one argument into a value: the innermost of vLLM's wrappers for optional ones."""
+    found: Any = action.type
+    while "return_type" in getattr(getattr(found, "__code__", None), "co_freevars", ()):
+        found = inspect.getclosurevars(found).nonlocals["return_type"]
+    return found
+
+
+def argument_types(action: argparse.Action) -> list[str]:
+    """Kinds of adapters/value.py; an option that takes an object takes it as JSON text too."""
+    found = converter(action)
+    name = found if found is None else getattr(found, "__name__", "")
+    if name == "loads" and isinstance(action.default, list):
+        return ["list", "text"]
+    return list(CONVERTERS.get(name, ("text",) if action.choices else ()))
+
+
+def flag_entry(
+    action: argparse.Action, spelled: Sequence[str], bounds: Mapping[str, Mapping[str, float]]
+) -> tuple[str, dict[str, Any]]:
     positive = [s for s in spelled if not is_negative(action, s)]
     negative = [s for s in spelled if is_negative(action, s)]
     long = next(s for s in positive if s.startswith("--"))
@@ -89,8 +131,36 @@ def flag_entry(action: argparse.Action, spelled: Sequence[str]) -> tuple[str, di
         "aliases": [*aliases, *PARSER_ALIASES.get(name, ())],
         "negative": negative[0].removeprefix("--") if negative else None,
         "choices": [str(choice) for choice in choices if choice is not None],
+        "type": one_or_more(argument_types(action)) if action.nargs != 0 else None,
     }
-    return name, {key: value for key, value in entry.items() if value}
+    found = {key: value for key, value in entry.items() if value}
+    return name, found | (dict(bounds.get(action.dest, {})) if action.nargs != 0 else {})
+
+
+def one_or_more(kinds: list[str]) -> str | list[str]:
+    return kinds[0] if len(kinds) == 1 else kinds
+
+
+def field_bounds(field: Any) -> dict[str, float]:
+    """Inclusive bounds of a pydantic field; above 0 is 1 for a whole number, 0 for another."""
+    bounds: dict[str, float] = {}
+    for rule in field.metadata:
+        for name, bound in (("ge", "minimum"), ("gt", "minimum"), ("le", "maximum")):
+            limit = getattr(rule, name, None)
+            if limit is not None:
+                step = 1 if name == "gt" and int in members(field.annotation) else 0
+                bounds[bound] = limit + step
+    return bounds
+
+
+def config_bounds(config: types.ModuleType, but: Any) -> dict[str, dict[str, float]]:
+    """Bounds by field name over the classes that options are copied into, where all agree."""
+    found: dict[str, list[dict[str, float]]] = {}
+    for name in sorted(vars(config)):
+        fields = getattr(getattr(config, name), "__pydantic_fields__", {})
+        for key, field in fields.items() if getattr(config, name) is not but else ():
+            found.setdefault(key, []).append(field_bounds(field))
+    return {key: all_[0] for key, all_ in found.items() if all(b == all_[0] for b in all_)}
 
 
 def members(hint: Any) -> Iterator[Any]:
@@ -116,16 +186,30 @@ def words(hint: Any) -> list[str]:
     return found
 
 
-def type_name(hint: Any) -> str:
-    return " | ".join(part_name(part) for part in members(hint))
+def key_types(hint: Any) -> list[str]:
+    """Kinds of adapters/value.py that an annotation comes to."""
+    found = [part_type(part) for part in members(hint) if part is not type(None)]
+    return list(dict.fromkeys(found))
 
 
-def part_name(part: Any) -> str:
-    if typing.get_origin(part) is typing.Literal:
-        return "word"
-    if part is type(None):
-        return "None"
-    return part.__name__ if isinstance(part, type) and not typing.get_args(part) else str(part)
+def part_type(part: Any) -> str:
+    if part in PLAIN_TYPES:
+        return PLAIN_TYPES[part]
+    if typing.get_origin(part) is typing.Literal or isinstance(part, enum.EnumMeta):
+        return "text"
+    return "list" if typing.get_origin(part) is list else "mapping"
+
+
+def key_entry(name: str, field: Any) -> dict[str, Any]:
+    """One key of the speculative config: what a user may write, and within which bounds."""
+    choices = words(field.annotation)
+    entry: dict[str, Any] = {
+        "type": one_or_more(key_types(field.annotation)),
+        "choices": sorted({*choices, *EXTRA_WORDS.get(name, ())}) if choices else None,
+        "nullable": type(None) in members(field.annotation),
+    }
+    bounds = field_bounds(field) | SUFFIX_BOUNDS.get(name, {})
+    return {key: value for key, value in entry.items() if value} | bounds
 
 
 def settable(config: Any) -> list[dataclasses.Field[Any]]:
@@ -153,12 +237,10 @@ def object_options(classes: Iterable[Any]) -> Iterator[tuple[str, list[str]]]:
             yield field.name, []
 
 
-def speculative_words(config: Any) -> Iterator[tuple[str, list[str]]]:
-    for field in settable(config):
-        found = words(field.type)
-        if found:
-            extra = EXTRA_WORDS.get(field.name, ())
-            yield f"{SPECULATIVE}.{field.name}", sorted({*found, *extra})
+def speculative_keys(config: Any) -> dict[str, dict[str, Any]]:
+    fields = config.__pydantic_fields__
+    names = sorted(field.name for field in settable(config))
+    return {name: key_entry(name, fields[name]) for name in names}
 
 
 def source(package: Path, parser_module: str) -> str:
@@ -176,21 +258,19 @@ def table() -> dict[str, Any]:
     cli = first_module(PARSER_MODULES)
     parsing = importlib.import_module("vllm.utils.argparse_utils")
     engine = importlib.import_module("vllm.engine.arg_utils").EngineArgs
+    config = importlib.import_module("vllm.config")
     speculative = importlib.import_module("vllm.config.speculative").SpeculativeConfig
     parser = cli.make_arg_parser(parsing.FlexibleArgumentParser())
-    keys = dict(object_options((engine, cli.FrontendArgs)))
-    keys[SPECULATIVE] = sorted(field.name for field in settable(speculative))
-    keys |= dict(speculative_words(speculative))
+    keys: dict[str, Any] = dict(object_options((engine, cli.FrontendArgs)))
+    keys[SPECULATIVE] = speculative_keys(speculative)
+    bounds = config_bounds(config, but=speculative)
     return {
         "engine": "vllm",
         "version": vllm.__version__.partition("+")[0],
         "source": source(Path(vllm.__path__[0]), cli.__name__),
-        "flags": dict(sorted(flag_entry(*found) for found in spellings(parser))),
+        "flags": dict(sorted(flag_entry(*found, bounds) for found in spellings(parser))),
         "config_keys": dict(sorted(keys.items())),
-        "speculative_types": {
-            field.name: type_name(field.type)
-            for field in sorted(settable(speculative), key=lambda field: field.name)
-        },
+        "environment": sorted(importlib.import_module("vllm.envs").environment_variables),
     }
 
 

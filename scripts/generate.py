@@ -15,6 +15,7 @@ from adapters.profile import Profile
 from orchestrator.cli import run
 from orchestrator.errors import OrchestratorError
 from orchestrator.fleet import Fleet
+from scripts.methods import methods
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -24,6 +25,7 @@ def generated() -> Iterator[tuple[str, str]]:
     yield "profiles/profile.schema.json", _schema(Profile, "A draftgate profile")
     yield "fleet.schema.json", _schema(Fleet, "A draftgate fleet")
     yield "docs/cli.md", _cli()
+    yield "docs/methods.md", methods()
 
 
 def _schema(model: type[Profile] | type[Fleet], title: str) -> str:

@@ -1,13 +1,12 @@
 """Fixtures shared by all tests: options, real engines and their models."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from orchestrator.fleet import Package
-from orchestrator.weights import cache_folder, locate, prepare_package
+from orchestrator.weights import locate, prepare_package
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL_MODEL = Package(
@@ -38,15 +37,9 @@ def vllm_python() -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_models(vllm_python: Path) -> Path:
-    """Folder of tiny models for vLLM: target, draft, eagle3, other_draft."""
-    folder = cache_folder() / "tests" / "vllm"
-    program = ROOT / "tests" / "vllm_models.py"
-    done = subprocess.run(
-        [vllm_python, program, folder], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return folder
+def tiny_models() -> Path:
+    """Folder of small trained models, target and drafts: tests/models/README.md."""
+    return ROOT / "tests" / "models"
 
 
 @pytest.fixture

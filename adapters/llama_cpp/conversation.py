@@ -1,6 +1,7 @@
 """How a running llama-server is spoken to (tried on b11434 and b11549)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import JsonValue
@@ -56,27 +57,31 @@ def complete(model: str) -> Conversation[str]:
 def prove(model: str, profile: Profile) -> Conversation[Proof]:
     """Every slot must say that it speculates, and an answer that repeats its prompt must draft.
 
-    The grammar keeps the answer to the prompt's cycle of words. The cycle is longer than a match
-    and a guess together: ngram-simple takes the last match, and drafts only a full guess after it.
+    The prompt is a cycle of words longer than a match and a guess together: ngram-simple takes the
+    last match, and drafts only a full guess after it.
     """
     slots = (yield Call("/slots")).json()
     idle = [s for s in slots if s.get("speculative") is not True]
-    spec = profile.speculation
-    match = spec.lookup.min if isinstance(spec, Ngram) else 0
     cycle = "".join(f" {word}" for word in _words(_cycle_length(profile)))
-    body = {
-        "prompt": cycle * 3,
-        "n_predict": match + _PROOF_TOKENS,
-        "grammar": f'root ::= "{cycle}"+',
-        "ignore_eos": True,
-        **_GREEDY,
-    }
+    told = yield Call("/tokenize", {"content": cycle, "add_special": False})
+    body = _proof_request(profile, [int(token) for token in field(told.json(), "tokens")])
     timings = field((yield Call("/completion", body)).json(), "timings")
     drafted = timings.get("draft_n")  # absent when nothing was drafted
     detail = f"{len(idle)} of {len(slots)} slots do not speculate" if idle else "timings.draft_n"
     if idle or not slots:
         return Proof(None, None, detail)
     return Proof(int(drafted or 0), int(timings.get("draft_n_accepted") or 0), detail)
+
+
+def _proof_request(profile: Profile, cycle: list[int]) -> dict[str, Any]:
+    """A grammar keeps an answer to the cycle, token by token: left to itself, a model may spell the
+    words in other tokens, or say something else. Drafts need no match, and know no grammar."""
+    spec = profile.speculation
+    body = {"prompt": cycle * 3, "n_predict": _PROOF_TOKENS, "ignore_eos": True, **_GREEDY}
+    if isinstance(spec, Ngram):
+        body["n_predict"] += spec.lookup.min
+        body["grammar"] = f"root ::= ({' '.join(f'<[{token}]>' for token in cycle)})+"
+    return body
 
 
 def _cycle_length(profile: Profile) -> int:
@@ -101,8 +106,17 @@ def generate(model: str, request: Mapping[str, JsonValue]) -> Conversation[Gener
     tokens = yield Call("/tokenize", {"content": prompt, "add_special": True})
     answer = (yield Call("/completion", body | {"return_tokens": True})).json()
     finish = "length" if answer.get("stop_type") == "limit" else "stop"
-    ids = tuple(field(answer, "tokens"))
-    return Generation(tuple(field(tokens.json(), "tokens")), ids, field(answer, "content"), finish)
+    ids, prompt_ids = tuple(field(answer, "tokens")), tuple(field(tokens.json(), "tokens"))
+    return _counted(Generation(prompt_ids, ids, field(answer, "content"), finish), answer)
+
+
+def _counted(found: Generation, answer: Any) -> Generation:
+    """With what the engine counted; it leaves both out where nothing was drafted."""
+    timings = answer.get("timings") or {}
+    drafted, accepted = timings.get("draft_n"), timings.get("draft_n_accepted")
+    if not timings:
+        return found
+    return replace(found, drafted=int(drafted or 0), accepted=int(accepted or 0))
 
 
 def _generate_chat(model: str, request: Mapping[str, JsonValue]) -> Conversation[Generation]:
@@ -111,14 +125,15 @@ def _generate_chat(model: str, request: Mapping[str, JsonValue]) -> Conversation
     content = field(template.json(), "prompt")
     tokens = yield Call("/tokenize", {"content": content, "add_special": True})
     body = {**request, "model": model, "logprobs": True, "top_logprobs": 1, **_GREEDY}
-    choice = field((yield Call("/v1/chat/completions", body)).json(), "choices", 0)
+    answer = (yield Call("/v1/chat/completions", body)).json()
+    choice = field(answer, "choices", 0)
     logprobs = choice.get("logprobs") or {}
     ids = tuple(int(field(entry, "id")) for entry in logprobs.get("content") or [])
     text = str(field(choice, "message", "content") or "")
     if text and not ids:
         raise EngineAnswerError("the chat route returned text without token ids")
     prompt_ids = tuple(field(tokens.json(), "tokens"))
-    return Generation(prompt_ids, ids, text, str(choice.get("finish_reason")))
+    return _counted(Generation(prompt_ids, ids, text, str(choice.get("finish_reason"))), answer)
 
 
 @conversation

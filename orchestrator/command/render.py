@@ -8,14 +8,19 @@ import click
 
 from adapters import ADAPTERS
 from adapters.document import read_document
-from adapters.launch import Launch, Model, WorkerSpec
-from adapters.problem import Problem, did_you_mean
-from adapters.profile import Profile
-from adapters.reading import read_profile, with_problems
+from adapters.launch import Launch
+from adapters.problem import Problem
+from adapters.reading import with_problems
+from orchestrator.command.subject import (
+    adapter_of,
+    profile_of,
+    warn,
+    warn_of_unused_draft,
+    worker_of,
+)
 from orchestrator.deployment import Member, read_deployment
 from orchestrator.errors import InputError
 from orchestrator.fleet_file import is_fleet
-from orchestrator.shipped import shipped
 
 
 @click.command()
@@ -48,7 +53,7 @@ def command(
     if source.is_file() and is_fleet(read_document(source)):
         _require_no_options(ctx)
         return _render_fleet(source, form)
-    return _render_profile(_profile_file(source), engine, form, options)
+    return _render_profile(source, engine, form, options)
 
 
 def _require_no_options(ctx: click.Context) -> None:
@@ -63,20 +68,10 @@ def _require_no_options(ctx: click.Context) -> None:
         raise InputError(f"{names}: not for a fleet, whose file says it")
 
 
-def _profile_file(source: Path) -> Path:
-    """A file, or the name of a profile: in profiles/ here, or among those that are shipped."""
-    folders = (Path("profiles"), shipped("profiles"))
-    for path in (source, *(folder / f"{source}.yaml" for folder in folders)):
-        if path.is_file():
-            return path
-    names = {path.stem for folder in folders for path in folder.glob("*.yaml")}
-    raise InputError(f"{source}: neither a file nor a profile; {did_you_mean(str(source), names)}")
-
-
 def _render_fleet(source: Path, form: str) -> int:
     deployment = read_deployment(source, str(source))
     deployment.require()
-    _warn(deployment.problems)
+    warn(deployment.problems)
     if form == "json":
         launches = {m.name: _member_json(m) for m in deployment.members}
         click.echo(json.dumps(launches, indent=1))
@@ -90,40 +85,27 @@ def _member_json(member: Member) -> dict[str, object]:
     return _as_json(member.entry.engine, member.spec.engine_version, member.launch, [])
 
 
-def _render_profile(file: Path, engine: str | None, form: str, options: dict[str, Any]) -> int:
-    if engine is None or engine not in ADAPTERS:
-        hint = did_you_mean(engine or "", ADAPTERS)
-        raise InputError(f"--engine {engine or 'is missing'}: {hint}")
-    adapter = ADAPTERS[engine]
+def _render_profile(source: Path, engine: str | None, form: str, options: dict[str, Any]) -> int:
+    adapter = adapter_of(engine)
     version = options["engine_version"] or adapter.SUPPORTED[-1].name
-    reading = read_profile(file, str(file))
-    profile = reading.value
-    if profile is None or not reading.is_usable:
-        raise InputError(reading.problems)
-    drafts = _drafts(profile, options["draft"])
-    model = Model(Path(options["model"]).stem, options["model"], options["context"], drafts)
-    command_ = (adapter.COMMANDS[0],)
-    worker = WorkerSpec("worker", version, command_, model, options["port"])
+    reading, profile = profile_of(source)
+    if options["draft"] is None and profile.draft_name is not None:
+        method = profile.speculation.method
+        raise InputError(f"method {method} needs a draft: --draft PATH or hub id")
+    warn_of_unused_draft(profile, options["draft"])
+    worker = worker_of(profile, adapter, version, options)
     reading = with_problems(reading, adapter.check(profile, worker))
     reading = with_problems(reading, adapter.check_arguments({}, version))
     launch = adapter.render(profile, worker) if reading.is_usable else None
     if form == "json":
-        click.echo(json.dumps(_as_json(engine, version, launch, reading.problems), indent=1))
+        found = _as_json(str(engine), version, launch, reading.problems)
+        click.echo(json.dumps(found, indent=1))
         return 0 if launch else 2
     if launch is None:
         raise InputError(reading.problems)
-    _warn(reading.problems)
+    warn(reading.problems)
     click.echo(launch.text(), nl=False)
     return 0
-
-
-def _drafts(profile: Profile, draft: str | None) -> dict[str, str]:
-    name, spec = profile.draft_name, profile.speculation
-    if draft is None and name is not None:
-        raise InputError(f"method {spec.method} needs a draft: --draft PATH or hub id")
-    if draft is not None and name is None:
-        click.echo(f"warning: --draft is not used: method {spec.method} needs none", err=True)
-    return {name: draft} if name and draft else {}
 
 
 def _as_json(
@@ -138,8 +120,3 @@ def _as_json(
         "batch_limit": launch.batch_limit if launch else None,
         "problems": [problem.as_json() for problem in problems],
     }
-
-
-def _warn(problems: tuple[Problem, ...] | list[Problem]) -> None:
-    for problem in problems:
-        click.echo(str(problem), err=True)

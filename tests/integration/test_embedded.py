@@ -1,33 +1,27 @@
 """The embedded engine is llama.cpp's real server, and obeys the argv of llama-server."""
 
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
+from adapters import llama_cpp
 from adapters.embedded.flag import FLAGS, parse
 from adapters.embedded.kind import Flag
 from adapters.embedded.server import configure, engine
 from adapters.embedded.speculation import TYPES
+from tests.harness import ROOT
+from tests.integration.llama_server import COMMAND, EXACT, QUICK, Server, ended, running
 
 pytestmark = pytest.mark.engine
 
-ROOT = Path(__file__).parents[2]
-COMMAND = (sys.executable, "-m", "adapters.embedded")
-ENVIRON = {name: value for name, value in os.environ.items() if not name.startswith("LLAMA_")}
-SMALL = "-c 1024 -np 1 -t 1 -tb 1 --no-warmup --offline --metrics".split()  # noqa: SIM905 - an argv
-EXACT = ("--no-repack", "-fa", "on")
+SMALL = ("-c", "1024", "-np", "1", "--metrics", *QUICK)
 NGRAM = (
     *("--spec-type", "ngram-simple"),
     *("--spec-ngram-simple-size-n", "2", "--spec-ngram-simple-size-m", "6"),
@@ -36,55 +30,8 @@ ECHO = "The cat sat on the mat. The cat sat on the mat. The cat sat on"
 REPACK_PROMPTS = ROOT / "tests" / "data" / "repack_prompts.jsonl"
 
 
-@dataclass
-class Server:
-    process: subprocess.Popen[str]
-    client: httpx.Client
-    log: Path
-
-    def get(self, path: str) -> Any:
-        return self.client.get(path).raise_for_status().json()
-
-    def complete(self, prompt: str, count: int = 48) -> Any:
-        body = {
-            "prompt": prompt,
-            "n_predict": count,
-            "temperature": 0,
-            "cache_prompt": False,
-            "ignore_eos": True,
-            "return_tokens": True,
-        }
-        return self.client.post("/completion", json=body).raise_for_status().json()
-
-
-@contextmanager
-def serving(model: Path, folder: Path, *argv: str) -> Iterator[Server]:
-    """A server on a port of the system's choice, ready to answer; it ends with the block."""
-    log = folder / "engine.log"
-    with log.open("w") as sink:
-        process = subprocess.Popen(
-            [*COMMAND, "-m", str(model), "--port", "0", *SMALL, *argv],
-            cwd=ROOT,
-            env=ENVIRON,
-            stdout=subprocess.PIPE,
-            stderr=sink,
-            text=True,
-        )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith("serving on "), log.read_text()
-        with httpx.Client(base_url=line.removeprefix("serving on ").strip(), timeout=120) as client:
-            yield Server(process, client, log)
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def ended(*argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *argv], cwd=ROOT, env=ENVIRON, capture_output=True, text=True, timeout=120
-    )
+def serving(model: Path, folder: Path, *argv: str) -> AbstractContextManager[Server]:
+    return running((*COMMAND, "-m", str(model), "--port", "0", *SMALL, *argv), folder)
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +132,7 @@ def swallow(server: Server, body: dict[str, object]) -> None:
 def test_a_busy_port_is_an_error(small_model: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        done = ended("-m", str(small_model), "--port", port, *SMALL)
+        done = ended(*COMMAND, "-m", str(small_model), "--port", port, *SMALL)
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr
 
@@ -193,16 +140,16 @@ def test_a_busy_port_is_an_error(small_model: Path) -> None:
 def test_a_model_that_does_not_load_is_an_error(tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF and nothing else")
-    done = ended("-m", str(broken), "--port", "0", *SMALL)
+    done = ended(*COMMAND, "-m", str(broken), "--port", "0", *SMALL)
     assert done.returncode == 1
     assert "error: the server did not start: the engine's log above says why" in done.stderr
-    done = ended("-m", str(tmp_path / "none.gguf"), "--port", "0", *SMALL)
+    done = ended(*COMMAND, "-m", str(tmp_path / "none.gguf"), "--port", "0", *SMALL)
     assert done.returncode == 1
     assert f"error: the server did not start: no such file: {tmp_path}/none.gguf" in done.stderr
 
 
 def test_a_setting_that_the_engine_refuses_is_an_error(tmp_path: Path) -> None:
-    done = ended("-m", "m.gguf", "-ot", "a=NoSuchPlace")
+    done = ended(*COMMAND, "-m", "m.gguf", "-ot", "a=NoSuchPlace")
     assert (done.returncode, done.stderr) == (
         1,
         "error: tensor_buft_overrides: unknown buffer type\n",
@@ -213,7 +160,7 @@ def test_a_setting_that_the_engine_refuses_is_an_error(tmp_path: Path) -> None:
     "argv", [["--nope"], ["--draft-max", "4"], ["-fa", "maybe"], ["--rpc", "a:1"], []]
 )
 def test_bad_arguments_end_it_before_anything_is_loaded(argv: list[str]) -> None:
-    done = ended(*argv)
+    done = ended(*COMMAND, *argv)
     assert done.returncode == 1
     assert done.stderr.startswith("error")
     assert "srv" not in done.stderr
@@ -286,5 +233,7 @@ def test_the_engine_has_a_place_for_every_flag(flag: Flag) -> None:
 
 
 def test_it_says_its_version_and_its_flags() -> None:
-    assert ended("--version").stdout == "version: 11549 (xllamacpp 2026.10.11549)\n"
-    assert "\n-m, --model FNAME" in ended("--help").stdout
+    assert ended(*COMMAND, "--version").stdout == "version: 11549 (xllamacpp 2026.10.11549)\n"
+    told = ended(*COMMAND, "--help").stdout
+    assert "\n-m, --model FNAME" in told
+    assert llama_cpp.read_version(told) == llama_cpp.SUPPORTED[-1].name

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import yaml
@@ -12,9 +12,11 @@ from adapters import ADAPTERS
 from adapters.checkpoint import Checkpoint
 from adapters.document import parse_document
 from adapters.launch import Model, WorkerSpec
-from adapters.profile import Profile
+from adapters.problem import Problem
+from adapters.profile import EngineName, Profile
 from adapters.reading import read_model, with_problems
 from adapters.schedule import profile_problems
+from adapters.worker_check import worker_problems
 
 FOLDER = Path(__file__).parent.parent / "refusals"
 DASHES = "-" * 10 + "\n"
@@ -60,14 +62,21 @@ class Case:
         fields = {key: value for key, value in self.worker.items() if key != "model"}
         command = (ADAPTERS[self.engine].COMMANDS[0],)
         spec = WorkerSpec("worker-0", self.version, command, made, 8000)
-        return replace(spec, **fields)
+        return replace(spec, engine=cast(EngineName, self.engine), **fields)
+
+    def _problems(self, profile: Profile, spec: WorkerSpec) -> list[Problem]:
+        """Pairing and memory count where the case gives facts to judge by."""
+        adapter = ADAPTERS[self.engine]
+        if spec.model.facts or spec.model.draft_facts:
+            return worker_problems(adapter, profile, spec)
+        return adapter.check(profile, spec)
 
     def outcome(self) -> str:
         """Every problem in file order; options and environment of the worker after the profile."""
         adapter, spec = ADAPTERS[self.engine], self.spec()
         reading = read_model(parse_document(self.profile, "profile.yaml"), Profile)
         if reading.value is not None:
-            found = profile_problems(reading.value) + adapter.check(reading.value, spec)
+            found = profile_problems(reading.value) + self._problems(reading.value, spec)
             reading = with_problems(reading, found)
         lines = sorted(reading.problems, key=lambda p: (str(p.place), p.message))
         lines += [

@@ -13,7 +13,7 @@ from adapters.launch import Model, WorkerSpec
 from adapters.reading import read_profile
 from orchestrator import __version__, deployment
 from orchestrator.cli import _COMMANDS, main
-from orchestrator.command import render
+from orchestrator.command import subject
 from orchestrator.errors import (
     EngineError,
     GateFailedError,
@@ -224,7 +224,7 @@ def test_render_as_json(run: Run, engine: str, profile: str) -> None:
         (["no.yaml", "--engine", "llama_cpp"], "no.yaml: neither a file nor a profile"),
         (["nothing", "--engine", "llama_cpp"], "nothing: neither a file nor a profile"),
         (["bad.yaml", "--engine", "llama_cpp"], "must be at most 128"),
-        (["suffix", "--engine", "llama_cpp"], "no suffix decoding"),
+        (["suffix", "--engine", "llama_cpp"], "no method suffix"),
         (["chat-draft", "--engine", "llama_cpp"], "needs a draft: --draft PATH"),
     ],
 )
@@ -289,7 +289,7 @@ def test_an_error_is_a_line_and_an_exit_code(
     def fail(*_: Any) -> NoReturn:
         raise error
 
-    monkeypatch.setattr(render, "read_profile", fail)
+    monkeypatch.setattr(subject, "read_profile", fail)
     seen, out, err = run("render", "plain", "--engine", "llama_cpp")
     assert (seen, out) == (code, "")
     assert err.endswith(said)
@@ -302,7 +302,7 @@ def test_debug_shows_where(
     def fail(*_: Any) -> NoReturn:
         raise KeyError("x")
 
-    monkeypatch.setattr(render, "read_profile", fail)
+    monkeypatch.setattr(subject, "read_profile", fail)
     with pytest.raises(SystemExit):
         main(["--debug", "render", "plain", "--engine", "llama_cpp"])
     assert "Traceback (most recent call last)" in capsys.readouterr().err

@@ -5,6 +5,7 @@ Adding a case is adding a file that ends with the dashes and running with --upda
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,13 @@ from adapters.schedule import profile_problems
 GOLDEN = Path(__file__).parent.parent / "golden"
 DASHES = "-" * 10 + "\n"
 CASES = sorted(GOLDEN.glob("*/*.txt"))
+# How many requests at once: the options that schedules and budgets look at.
+ARGS: dict[str, dict[str, Any]] = {
+    "llama_cpp": {"parallel": 2},
+    "sglang": {"max-running-requests": 64},
+    "tensorrt_llm": {"max_batch_size": 64},
+    "vllm": {"max-num-seqs": 64},
+}
 
 
 def worker(engine: str, version: str) -> WorkerSpec:
@@ -31,7 +39,7 @@ def worker(engine: str, version: str) -> WorkerSpec:
         model=Model("small", "/models/target.gguf", 4096, drafts),
         port=8000,
         gpus=(0,),
-        args={"max-num-seqs": 64} if engine == "vllm" else {"parallel": 2},
+        args=ARGS[engine],
     )
 
 
@@ -67,6 +75,10 @@ def test_every_dialect_has_goldens() -> None:
     assert folders == {folder.name for folder in GOLDEN.iterdir()}
 
 
+# After the arguments: variables, files with their indented lines, the largest batch.
+NO_ARGUMENT = ("env ", "file ", "  ", "batch-limit ")
+
+
 class FullDisk:
     """A disk on which every path is a file."""
 
@@ -87,7 +99,7 @@ def arguments(case: Path) -> list[str]:
     if program not in lines:
         return []
     rest = lines[lines.index(program) + 1 :]
-    return [shlex.split(line)[0] for line in rest if not line.startswith(("env ", "batch-limit "))]
+    return [shlex.split(line)[0] for line in rest if not line.startswith(NO_ARGUMENT)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda p: f"{p.parent.name}/{p.stem}")

@@ -33,9 +33,3 @@ def test_what_no_version_knows_is_told() -> None:
 def test_what_some_version_takes_is_left_to_the_fleet(engine: str) -> None:
     told = problems(engine)
     assert told == [] or "lossy" in told[0]
-
-
-def test_an_engine_without_an_adapter_is_said_to_be_unchecked() -> None:
-    assert problems("{sglang: {a: 1}}") == [
-        "engine.sglang: no adapter for sglang in this version: these options are not checked"
-    ]

@@ -107,11 +107,9 @@ def test_data_parallel_with_a_schedule_is_seen_by_any_name(name: str) -> None:
         ({"num_speculative_tokens": 5}, "option-is-ours"),
         ({"prompt-lookup-min": 5}, "option-is-ours"),
         ({"tensor_parallel_size": 1}, "option-is-ours"),
-        ({"disable_by_batch_size": 8}, "unknown-option"),
-        ({"acceptance_method": "strict"}, "unknown-option"),
-        ({"rejection_sample_method": "synthetic"}, "lossy"),
-        ({"rejection-sample-method": "synthetic"}, "lossy"),
-        ({"synthetic_acceptance_length": 3}, "lossy"),
+        ({"disable_by_batch_size": 8}, "renamed-option"),
+        ({"acceptance_method": "strict"}, "renamed-option"),
+        ({"metod": "strict"}, "unknown-option"),
         (5, "bad-value"),
         ([], "bad-value"),
     ],
@@ -120,6 +118,12 @@ def test_refused_speculative_config_keys(extra: Any, code: str) -> None:
     problems = vllm.check(ngram(speculative_config=extra), worker())
     assert codes(problems) == [code]
     assert problems[0].is_fatal
+
+
+@pytest.mark.parametrize("key", ["rejection_sample_method", "rejection-sample-method"])
+def test_accepting_by_dice_is_lossy(key: str) -> None:
+    extra = {key: "synthetic", "synthetic_acceptance_length": 3}
+    assert codes(vllm.check(ngram(speculative_config=extra), worker())) == ["lossy", "lossy"]
 
 
 def test_all_of_a_suffix_trees_settings_are_written_out() -> None:

@@ -1,0 +1,207 @@
+"""draftgate explain: what an engine makes of each key of a profile."""
+
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import click
+
+from adapters import ADAPTERS
+from adapters.contract import Adapter
+from adapters.explain import Account, Explanation, explain
+from adapters.profile import Profile
+from adapters.support import span
+from orchestrator.command.subject import (
+    adapter_of,
+    profile_of,
+    warn_of_unused_draft,
+    worker_of,
+)
+from orchestrator.errors import InputError
+
+_WIDEST = 110  # columns
+_VALUE = 24  # columns for a value
+_FATES = """honoured: as written; translated: in other words or numbers; changed: the engine does
+something else; refused: not rendered; elsewhere: an option of another engine"""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """One version's explanation."""
+
+    engine: str
+    adapter: Adapter
+    version: str
+    found: Explanation
+
+    @property
+    def is_refused(self) -> bool:
+        is_fatal = any(problem.is_fatal for problem in self.found.beside)
+        return is_fatal or any(account.fate == "refused" for account in self.found.accounts)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "engine": self.engine,
+            "version": self.version,
+            "keys": [account.as_json() for account in self.found.accounts],
+            "problems": [problem.as_json() for problem in self.found.beside],
+        }
+
+
+@click.command()
+@click.argument("source", metavar="PROFILE", type=click.Path(path_type=Path))
+@click.option("--engine", help=f"One of: {', '.join(sorted(ADAPTERS))}.")
+@click.option("--engine-version", help="Version of the engine; default: the newest known.")
+@click.option("--all", "is_all", is_flag=True, help="Every known version of every engine.")
+@click.option("--model", default="model", show_default=True, help="Path or hub id of the target.")
+@click.option("--draft", help="Path or hub id of the draft; default: one is assumed.")
+@click.option("--context", type=click.IntRange(16), help="Served context, in tokens.")
+@click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON.")
+def command(source: Path, is_all: bool, as_json: bool, **options: Any) -> int:
+    """Tell what an engine makes of each key of PROFILE (a file or a name): in which words, or why
+    not.
+
+    With --all, a table of every known version first. Refusals are explained, not raised: the exit
+    code is 0 unless the profile itself cannot be read.
+    """
+    _require_one(is_all, options)
+    _, profile = profile_of(source)
+    warn_of_unused_draft(profile, options["draft"])
+    answers = list(_answers(profile, is_all, options))
+    if as_json:
+        found = [answer.as_json() for answer in answers]
+        click.echo(json.dumps({"profile": profile.profile, "answers": found}, indent=1))
+        return 0
+    groups = _groups(answers)
+    if is_all:
+        click.echo("\n".join(_matrix(groups)))
+    for group in groups:
+        click.echo("\n".join(_details(profile, group)))
+    return 0
+
+
+def _require_one(is_all: bool, options: dict[str, Any]) -> None:
+    if is_all and (options["engine"] or options["engine_version"]):
+        raise InputError("--all is every version of every engine: leave out --engine")
+    if not is_all and not options["engine"]:
+        raise InputError(f"name one with --engine ({', '.join(sorted(ADAPTERS))}), or use --all")
+
+
+def _answers(profile: Profile, is_all: bool, options: dict[str, Any]) -> Iterator[_Answer]:
+    """A draft is assumed where none is given: which one is not the question."""
+    options = {**options, "draft": options["draft"] or "DRAFT"}
+    for engine in ADAPTERS if is_all else [options["engine"]]:
+        adapter = adapter_of(engine)
+        version = options["engine_version"] or adapter.SUPPORTED[-1].name
+        for name in [d.name for d in adapter.SUPPORTED] if is_all else [version]:
+            worker = worker_of(profile, adapter, name, options)
+            yield _Answer(engine, adapter, name, explain(adapter, profile, worker))
+
+
+def _groups(answers: Sequence[_Answer]) -> list[list[_Answer]]:
+    """Neighbouring versions of an engine that differ only in what they call themselves."""
+    return [list(group) for _, group in groupby(answers, key=lambda a: (a.engine, _words(a)))]
+
+
+def _words(answer: _Answer) -> str:
+    return repr(answer.found).replace(f"{answer.adapter.TITLE} {answer.version} ", "")
+
+
+def _title(group: Sequence[_Answer]) -> tuple[str, str]:
+    """The engine, and the version that was asked for or the range of those that are alike."""
+    adapter, versions = group[0].adapter, [answer.version for answer in group]
+    alike = [dialect for dialect in adapter.SUPPORTED if dialect.name in versions]
+    return adapter.TITLE, span(adapter, alike) if len(versions) > 1 else versions[0]
+
+
+def _matrix(groups: Sequence[Sequence[_Answer]]) -> Iterator[str]:
+    """Rows are keys, columns are versions; neighbours with one explanation share a column."""
+    fates = [{a.key: a.fate for a in _shown(group[0].found)} for group in groups]
+    keys = list(dict.fromkeys(key for column in fates for key in column))
+    titles = [_title(group) for group in groups]
+    widths = [max(len(text) for text in (*title, "translated")) for title in titles]
+    first = max(len(key) for key in keys)
+    for part in _parts(first, widths):
+        for line in (0, 1):
+            yield _line(first, "", widths[part], [title[line] for title in titles[part]])
+        for key in keys:
+            yield _line(first, key, widths[part], [c.get(key, "") for c in fates[part]])
+        yield ""
+    yield f"{_FATES}\n"
+
+
+def _parts(first: int, widths: Sequence[int]) -> Iterator[slice]:
+    """The columns in as many tables as the width needs, at least one column in each."""
+    start, used = 0, first
+    for index, width in enumerate(widths):
+        if index > start and used + width + 2 > _columns():
+            yield slice(start, index)
+            start, used = index, first
+        used += width + 2
+    yield slice(start, len(widths))
+
+
+def _shown(found: Explanation) -> list[Account]:
+    """Without what no engine is told: the profile's name, its description."""
+    return [a for a in found.accounts if a.fate != "ours" or a.notes]
+
+
+def _line(first: int, key: str, widths: Sequence[int], cells: Sequence[str]) -> str:
+    padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+    return "  ".join([key.ljust(first), *padded]).rstrip()
+
+
+def _details(profile: Profile, group: Sequence[_Answer]) -> Iterator[str]:
+    title, versions = _title(group)
+    found = group[0].found
+    versions = "(all versions)" if versions == "all" else versions
+    refused = ": refused" if group[0].is_refused else ""
+    yield f"{profile.profile} on {title} {versions}{refused}"
+    accounts = _shown(found)
+    width = max(len(account.key) for account in accounts)
+    value_width = min(_VALUE, max(len(_value(account)) for account in accounts))
+    for account in accounts:
+        yield from _lines(account, width, value_width)
+    for problem in found.beside:
+        yield from _wrapped(str(problem).replace("\n    ", " "), "  ")
+    yield ""
+
+
+def _lines(account: Account, width: int, value_width: int) -> Iterator[str]:
+    """Key, value, fate and native words; a long value has a line of its own, and so has a note."""
+    value = _value(account)
+    if len(value) > value_width:
+        yield f"  {account.key:<{width}}  {value}"
+        head = f"  {'':<{width}}  {'':<{value_width}}  "
+    else:
+        head = f"  {account.key:<{width}}  {value:<{value_width}}  "
+    at = " " * (len(head) + 12)
+    words = [line for native in account.native for line in _wrapped(native, at)] or [at]
+    yield f"{head}{account.fate:<10}  {words[0].strip()}".rstrip()
+    yield from words[1:]
+    for note in account.notes:
+        yield from _wrapped(note, "      ")
+
+
+def _value(account: Account) -> str:
+    value = account.value
+    if value is None and account.path[0] != "engine":
+        return "(default)"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    width = max(_columns(), len(indent) + 32)
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=f"{indent}  ")
+
+
+def _columns() -> int:
+    """Of the terminal, within reason; files and pipes get the widest lines."""
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDEST
+    return max(60, min(columns, _WIDEST))
