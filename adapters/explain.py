@@ -14,6 +14,7 @@ from adapters.problem import Path, Problem, path_text, sort_problems
 from adapters.profile import Drafted, Profile
 from adapters.schedule import profile_problems
 from adapters.setting import Setting
+from adapters.worker_check import worker_problems
 
 # honoured: as written; translated: in other words or numbers; changed: the engine does something
 # else than the key says; refused: not rendered; ours: for draftgate itself; elsewhere: an option of
@@ -105,7 +106,7 @@ class _Case:
 
 def explain(adapter: Adapter, profile: Profile, worker: WorkerSpec) -> Explanation:
     """What the engine makes of a profile, also of one that it refuses."""
-    problems = [*profile_problems(profile), *adapter.check(profile, worker)]
+    problems = [*profile_problems(profile), *_worker_problems(adapter, profile, worker)]
     problems += adapter.check_arguments({}, worker.engine_version)
     problems = sort_problems(problems)
     engine = next(name for name, known in ADAPTERS.items() if known is adapter)
@@ -116,6 +117,13 @@ def explain(adapter: Adapter, profile: Profile, worker: WorkerSpec) -> Explanati
     paths = [account.path for account in accounts]
     beside = tuple(p for p in problems if not any(_concerns(p, path) for path in paths))
     return Explanation(accounts, beside)
+
+
+def _worker_problems(adapter: Adapter, profile: Profile, worker: WorkerSpec) -> list[Problem]:
+    """Without files of a target or a draft, whether they fit is not the question."""
+    if worker.model.facts or worker.model.draft_facts:
+        return worker_problems(adapter, profile, worker)
+    return adapter.check(profile, worker)
 
 
 def _settings(adapter: Adapter, profile: Profile, worker: WorkerSpec) -> tuple[Setting, ...]:

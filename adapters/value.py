@@ -7,9 +7,10 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import JsonValue
 
-# "size" is a whole number that may end in k, K, m, M, g or G, as vLLM reads it.
+# "size" is a number of things as vLLM reads it: 16K is 16 x 1024, 25.6k is 25,600.
 Kind: TypeAlias = Literal["int", "float", "size", "bool", "text", "list", "mapping"]
 
+_SIZE_SUFFIXES = frozenset("kKmMgGtT")
 _WORDS: Mapping[Kind, str] = {
     "int": "a whole number",
     "float": "a number",
@@ -100,16 +101,18 @@ def _is_number(kind: Kind, value: JsonValue) -> bool:
     """Engines read numbers from argv, so that a number in quotes is one too."""
     if isinstance(value, bool):
         return False
-    if isinstance(value, str) and kind == "size":
-        value = value[:-1] if value[-1:] in set("kKmMgG") else value
-    number = _number(value)
-    if number is None:
+    if kind == "size" and isinstance(value, str) and value[-1:] in _SIZE_SUFFIXES:
+        # capitals are powers of 1024 and take whole numbers only
+        return _number(value[:-1]) is not None and (value[-1].islower() or _is_whole(value[:-1]))
+    if _number(value) is None:
         return False
-    return kind == "float" or isinstance(value, int) or _is_whole_text(value)
+    return kind == "float" or _is_whole(value)
 
 
-def _is_whole_text(value: JsonValue) -> bool:
-    return isinstance(value, str) and value.lstrip("+-").isdecimal()
+def _is_whole(value: JsonValue) -> bool:
+    if isinstance(value, str):
+        return value.lstrip("+-").isdecimal()
+    return isinstance(value, int)
 
 
 def _number(value: JsonValue) -> float | None:

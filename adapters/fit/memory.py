@@ -301,7 +301,7 @@ def _describe_gain(memory: Memory) -> Iterator[str]:
 
 
 def _gib(size: float) -> str:
-    return f"{size / GIB:.2f} GiB"
+    return f"{size / GIB:.2f} GiB" if size >= GIB / 10 else f"{size / KIB**2:.1f} MiB"
 
 
 def _kib(size: float) -> str:

@@ -15,10 +15,12 @@ import click
 from adapters import ADAPTERS
 from adapters.contract import Adapter
 from adapters.explain import Account, Explanation, explain
+from adapters.fit.memory import describe, estimate, obstacle
+from adapters.launch import WorkerSpec
 from adapters.profile import Profile
 from adapters.support import span
 from orchestrator.command.subject import (
-    adapter_of,
+    engine_of,
     profile_of,
     warn_of_unused_draft,
     worker_of,
@@ -39,6 +41,7 @@ class _Answer:
     adapter: Adapter
     version: str
     found: Explanation
+    memory: tuple[str, ...] = ()
 
     @property
     def is_refused(self) -> bool:
@@ -50,6 +53,7 @@ class _Answer:
             "engine": self.engine,
             "version": self.version,
             "keys": [account.as_json() for account in self.found.accounts],
+            "memory": list(self.memory),
             "problems": [problem.as_json() for problem in self.found.beside],
         }
 
@@ -62,6 +66,11 @@ class _Answer:
 @click.option("--model", default="model", show_default=True, help="Path or hub id of the target.")
 @click.option("--draft", help="Path or hub id of the draft; default: one is assumed.")
 @click.option("--context", type=click.IntRange(16), help="Served context, in tokens.")
+@click.option(
+    "--memory-gib",
+    type=click.FloatRange(0, min_open=True),
+    help="Memory for weights and KV cache, in GiB.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON.")
 def command(source: Path, is_all: bool, as_json: bool, **options: Any) -> int:
     """Tell what an engine makes of each key of PROFILE (a file or a name): in which words, or why
@@ -96,12 +105,21 @@ def _require_one(is_all: bool, options: dict[str, Any]) -> None:
 def _answers(profile: Profile, is_all: bool, options: dict[str, Any]) -> Iterator[_Answer]:
     """A draft is assumed where none is given: which one is not the question."""
     options = {**options, "draft": options["draft"] or "DRAFT"}
-    for engine in ADAPTERS if is_all else [options["engine"]]:
-        adapter = adapter_of(engine)
+    for engine in [engine_of(name) for name in (ADAPTERS if is_all else [options["engine"]])]:
+        adapter = ADAPTERS[engine]
         version = options["engine_version"] or adapter.SUPPORTED[-1].name
         for name in [d.name for d in adapter.SUPPORTED] if is_all else [version]:
-            worker = worker_of(profile, adapter, name, options)
-            yield _Answer(engine, adapter, name, explain(adapter, profile, worker))
+            worker = worker_of(profile, engine, name, options)
+            found = explain(adapter, profile, worker)
+            yield _Answer(engine, adapter, name, found, _memory(profile, worker))
+
+
+def _memory(profile: Profile, worker: WorkerSpec) -> tuple[str, ...]:
+    """What target and draft take; nothing where the target is not on this machine."""
+    if worker.model.facts is None:
+        return ()
+    memory = estimate(profile, worker)
+    return tuple(describe(memory)) if memory else (obstacle(profile, worker),)
 
 
 def _groups(answers: Sequence[_Answer]) -> list[list[_Answer]]:
@@ -110,7 +128,9 @@ def _groups(answers: Sequence[_Answer]) -> list[list[_Answer]]:
 
 
 def _words(answer: _Answer) -> str:
-    return repr(answer.found).replace(f"{answer.adapter.TITLE} {answer.version} ", "")
+    return repr((answer.found, answer.memory)).replace(
+        f"{answer.adapter.TITLE} {answer.version} ", ""
+    )
 
 
 def _title(group: Sequence[_Answer]) -> tuple[str, str]:
@@ -168,6 +188,8 @@ def _details(profile: Profile, group: Sequence[_Answer]) -> Iterator[str]:
     value_width = min(_VALUE, max(len(_value(account)) for account in accounts))
     for account in accounts:
         yield from _lines(account, width, value_width)
+    for line in group[0].memory:
+        yield from _wrapped(f"memory: {line}", "  ")
     for problem in found.beside:
         yield from _wrapped(str(problem).replace("\n    ", " "), "  ")
     yield ""

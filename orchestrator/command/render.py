@@ -11,8 +11,9 @@ from adapters.document import read_document
 from adapters.launch import Launch
 from adapters.problem import Problem
 from adapters.reading import with_problems
+from adapters.worker_check import worker_problems
 from orchestrator.command.subject import (
-    adapter_of,
+    engine_of,
     profile_of,
     warn,
     warn_of_unused_draft,
@@ -30,6 +31,11 @@ from orchestrator.fleet_file import is_fleet
 @click.option("--model", default="model", show_default=True, help="Path or hub id of the target.")
 @click.option("--draft", help="Path or hub id of the draft, where the profile needs one.")
 @click.option("--context", type=click.IntRange(16), help="Served context, in tokens.")
+@click.option(
+    "--memory-gib",
+    type=click.FloatRange(0, min_open=True),
+    help="Memory for weights and KV cache, in GiB.",
+)
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),
@@ -60,7 +66,7 @@ def _require_no_options(ctx: click.Context) -> None:
     """A fleet says all this itself; an option beside it would be ignored."""
     given = [
         name
-        for name in ("engine", "engine_version", "model", "draft", "context", "port")
+        for name in ("engine", "engine_version", "model", "draft", "context", "memory_gib", "port")
         if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
     ]
     if given:
@@ -86,19 +92,20 @@ def _member_json(member: Member) -> dict[str, object]:
 
 
 def _render_profile(source: Path, engine: str | None, form: str, options: dict[str, Any]) -> int:
-    adapter = adapter_of(engine)
+    name = engine_of(engine)
+    adapter = ADAPTERS[name]
     version = options["engine_version"] or adapter.SUPPORTED[-1].name
     reading, profile = profile_of(source)
     if options["draft"] is None and profile.draft_name is not None:
         method = profile.speculation.method
         raise InputError(f"method {method} needs a draft: --draft PATH or hub id")
     warn_of_unused_draft(profile, options["draft"])
-    worker = worker_of(profile, adapter, version, options)
-    reading = with_problems(reading, adapter.check(profile, worker))
+    worker = worker_of(profile, name, version, options)
+    reading = with_problems(reading, worker_problems(adapter, profile, worker))
     reading = with_problems(reading, adapter.check_arguments({}, version))
     launch = adapter.render(profile, worker) if reading.is_usable else None
     if form == "json":
-        found = _as_json(str(engine), version, launch, reading.problems)
+        found = _as_json(name, version, launch, reading.problems)
         click.echo(json.dumps(found, indent=1))
         return 0 if launch else 2
     if launch is None:

@@ -1,15 +1,15 @@
 """What `render` and `explain` are asked about: a profile, an engine, and a worker to run it on."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import click
 
 from adapters import ADAPTERS
-from adapters.contract import Adapter
 from adapters.launch import Model, WorkerSpec
 from adapters.problem import Problem, did_you_mean
-from adapters.profile import Profile
+from adapters.profile import EngineName, Profile
+from adapters.reader import read_checkpoint
 from adapters.reading import Reading, read_profile
 from orchestrator.errors import InputError
 from orchestrator.shipped import shipped
@@ -37,23 +37,39 @@ def profile_of(source: Path) -> tuple[Reading[Profile], Profile]:
     return reading, reading.value
 
 
-def adapter_of(engine: str | None) -> Adapter:
-    """Raises InputError naming the engines there are."""
-    if engine is None or engine not in ADAPTERS:
-        hint = did_you_mean(engine or "", ADAPTERS)
-        raise InputError(f"--engine {engine or 'is missing'}: {hint}")
-    return ADAPTERS[engine]
+def engine_of(engine: str | None) -> EngineName:
+    """The engine that was named. Raises InputError naming those there are."""
+    for known in get_args(EngineName):
+        if engine == known:
+            return cast(EngineName, known)
+    hint = did_you_mean(engine or "", ADAPTERS)
+    raise InputError(f"--engine {engine or 'is missing'}: {hint}")
 
 
 def worker_of(
-    profile: Profile, adapter: Adapter, version: str, options: dict[str, Any]
+    profile: Profile, engine: EngineName, version: str, options: dict[str, Any]
 ) -> WorkerSpec:
-    """The worker that --model, --draft, --context and --port describe."""
+    """The worker that --model, --draft, --context, --memory-gib and --port describe."""
     name, draft = profile.draft_name, options["draft"]
     drafts = {name: draft} if name and draft else {}
-    model = Model(Path(options["model"]).stem, options["model"], options["context"], drafts)
-    port = options.get("port", 8000)
-    return WorkerSpec("worker", version, adapter.COMMANDS[:1], model, port)
+    found = {key: read_checkpoint(path) for key, path in drafts.items()}
+    model = Model(
+        name=Path(options["model"]).stem or "model",
+        target=options["model"],
+        context=options["context"],
+        drafts=drafts,
+        facts=read_checkpoint(options["model"]),
+        draft_facts={key: facts for key, facts in found.items() if facts},
+    )
+    return WorkerSpec(
+        name="worker",
+        engine_version=version,
+        command=ADAPTERS[engine].COMMANDS[:1],
+        model=model,
+        port=options.get("port", 8000),
+        memory_gib=options["memory_gib"],
+        engine=engine,
+    )
 
 
 def warn_of_unused_draft(profile: Profile, draft: str | None) -> None:
