@@ -13,7 +13,11 @@ CacheForm: TypeAlias = Literal["full", "sliding", "latent", "hybrid"]
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Tokens by id; None where an id has no token (padding of the embedding)."""
+    """Tokens by id; None where an id has no token (padding of the embedding).
+
+    `special` are the ids of control tokens, which are no text; `added` are other ids that the
+    tokenizer's own training did not give: reserved ones, and words of a later training.
+    """
 
     tokens: tuple[str | None, ...]
     model: str = ""  # bpe, unigram, wordpiece …, as the tokenizer's file says
@@ -21,6 +25,8 @@ class Vocabulary:
     eos: int | None = None
     adds_bos: bool | None = None
     adds_eos: bool | None = None
+    special: frozenset[int] = frozenset()
+    added: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from adapters import ADAPTERS
 from adapters.contract import Adapter
 from adapters.launch import WorkerSpec
+from adapters.option import is_secret
 from adapters.problem import Path, Problem, path_text, sort_problems
 from adapters.profile import Drafted, Profile
 from adapters.schedule import profile_problems
@@ -33,23 +34,33 @@ _WITH_METHOD = "the method is refused"
 
 @dataclass(frozen=True)
 class Account:
-    """One key of a profile: what becomes of it, in which native words, and why."""
+    """One key of a profile: what becomes of it, in which native words, and why.
+
+    `is_droppable` is a refused key that a fleet with `degrade: allow` runs without.
+    """
 
     path: Path
     value: JsonValue
     fate: Fate
     native: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    is_droppable: bool = False
 
     @property
     def key(self) -> str:
         return path_text(self.path)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether there is nothing to tell: no option comes of it, and none has to."""
+        return self.fate == "elsewhere" or self.notes == (_BY_ITSELF,)
 
     def as_json(self) -> dict[str, object]:
         return {
             "key": self.key,
             "value": self.value,
             "fate": self.fate,
+            "degrade": self.is_droppable,
             "native": list(self.native),
             "notes": list(self.notes),
         }
@@ -65,6 +76,22 @@ class Explanation:
     accounts: tuple[Account, ...]
     beside: tuple[Problem, ...]
 
+    @property
+    def is_refused(self) -> bool:
+        is_fatal = any(problem.is_fatal for problem in self.beside)
+        return is_fatal or any(account.fate == "refused" for account in self.accounts)
+
+    @property
+    def is_droppable(self) -> bool:
+        """Whether a fleet with `degrade: allow` runs it, without what is refused."""
+        refused = [account for account in self.accounts if account.fate == "refused"]
+        is_lost = all(p.severity == "lost" for p in self.beside if p.is_fatal)
+        return self.is_refused and is_lost and all(a.is_droppable for a in refused)
+
+    @property
+    def is_changed(self) -> bool:
+        return any(account.fate in ("changed", "unsaid") for account in self.accounts)
+
 
 @dataclass(frozen=True)
 class _Case:
@@ -77,16 +104,22 @@ class _Case:
     def account(self, path: Path, value: JsonValue) -> Account:
         own = [s for s in self.settings if s.path == path]
         said = [p for p in self.problems if _concerns(p, path)]
-        native = [_native(s.name, s.value) for s in own if s.name]
-        if path[:2] == ("engine", self.engine) and not any(p.is_fatal for p in said):
-            native.append(_native(str(path[-1]), value))
         fate = self._fate(path, own, said)
+        is_droppable = {p.severity for p in said if p.is_fatal} == {"lost"}
+        if fate == "refused":
+            own = []
+        native = [_native(s.name, s.value) for s in own if s.name]
+        if path[0] == "engine" and is_secret(str(path[-1])):
+            value = "(hidden)"
+        if path[:2] == ("engine", self.engine) and fate != "refused":
+            native.append(_native(str(path[-1]), value))
         notes = [s.how for s in own if s.how] + [s.effect for s in own if s.effect]
-        notes += [f"{p.message}; {p.hint}" if p.hint else p.message for p in said]
+        notes += [_said(p, path) for p in said]
         notes += [_BY_ITSELF] if fate == "honoured" and not native and not notes else []
         notes += [_WITH_METHOD] if fate == "refused" and not said else []
         notes += [_FORGOTTEN] if fate == "unsaid" else []
-        return Account(path, value, fate, _once(native), _once(notes))
+        is_droppable = is_droppable and not _is_methodless(self.problems)
+        return Account(path, value, fate, _once(native), _once(notes), is_droppable)
 
     def _fate(self, path: Path, own: list[Setting], said: list[Problem]) -> Fate:
         is_speculation = path[:1] == _SPECULATION
@@ -173,6 +206,13 @@ def _leaves(data: dict[str, Any], root: Path) -> Iterator[tuple[Path, JsonValue]
             yield from _leaves(value, path)
         else:
             yield path, value
+
+
+def _said(problem: Problem, path: Path) -> str:
+    """Message and hint, and of which part of the key where it has parts."""
+    text = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
+    part = path_text(problem.path[len(path) :])
+    return text if text.startswith(part) else f"{part}: {text}"
 
 
 def _native(name: str, value: JsonValue) -> str:

@@ -63,8 +63,7 @@ class FlagTable:
     """All options of one engine version; `source` names the package and version they come from.
 
     `config_keys` holds the keys of each option that takes an object (`speculative_config`; none
-    means any key) with what their values must be, and under a dotted name the words that one key
-    takes (`speculative_config.method`).
+    means any key) with what their values must be. A file may hold more, for its engine's own rules.
     """
 
     engine: str

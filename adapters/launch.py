@@ -82,8 +82,8 @@ class Launch:
 
     def placed(self, folder: str) -> "Launch":
         """The launch with its files in this folder."""
-        arguments = tuple(a.replace(f"{FILES}/", f"{folder}/") for a in self.arguments)
-        return replace(self, arguments=arguments)
+        places = {f"{FILES}/{name}": f"{folder}/{name}" for name in self.files}
+        return replace(self, arguments=tuple(places.get(a, a) for a in self.arguments))
 
     def text(self) -> str:
         """The golden form: one argument a line, then env and files."""

@@ -140,9 +140,9 @@ LITERATURE: Final[tuple[Entry, ...]] = (
     Entry(
         "Prompt lookup (n-gram)",
         _SAXENA,
-        "Copies what followed the same tokens earlier in this request. No weights.",
-        {"method": "ngram", **_CHAIN, "lookup": {"min": 3, "max": 3}, "pool": "request"},
-        ("method", "pool"),
+        "Copies what followed the same tokens earlier. No weights. `pool: request` keeps it to the "
+        "request's own tokens where an engine can; left out, each looks where it looks by itself.",
+        {"method": "ngram", **_CHAIN, "lookup": {"min": 3, "max": 3}},
     ),
     Entry(
         "Prompt lookup in a shared pool",
@@ -164,7 +164,6 @@ LITERATURE: Final[tuple[Entry, ...]] = (
         _arxiv(("SuffixDecoding", "2411.04975")),
         "Suffix trees over this and earlier requests, with guess lengths by frequency.",
         {"method": "suffix", "gamma": 8},
-        variants=({"cached_requests": 1000}, {"cached_requests": 0}),
     ),
     Entry(
         "Retrieval (REST)",

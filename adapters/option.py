@@ -1,16 +1,20 @@
 """Engine options given natively (fleet `args:`, profile `engine:`): checked, spelled as argv."""
 
 import json
+import re
 from collections.abc import Mapping
 
 from pydantic import JsonValue
 
 from adapters.flag import Flag, FlagTable, normal
 from adapters.problem import Path, Problem, did_you_mean
-from adapters.value import ValueRule, shown
+from adapters.value import ValueRule, shown, whole_number
 
 Options = Mapping[str, JsonValue]
 
+_MOST_HINTS = 50  # near matches of a file; each takes half a millisecond to find
+_SECRET = re.compile(r"(^|-)(api-key|hf-token|password|passphrase|secret)$")
+_DASHED = re.compile(r"-(?![0-9.])")
 # Images start with these already; written again they end the start (vLLM #22072, #37133).
 _ENTRYPOINT_WORDS = frozenset(
     {"serve", "vllm", "sglang", "trtllm-serve", "llama-server", "launch-server", "api-server"}
@@ -26,21 +30,53 @@ def option_problems(
     """
     problems: list[Problem] = []
     seen: dict[str, str] = {}
+    unknown = 0
     for name, value in options.items():
-        path, flag, canonical = (*root, name), table.find(name), _canonical(name, table)
+        path, flag, canonical = (*root, name), table.find(name), normal(_canonical(name, table))
+        repeated = _repeated(canonical, seen)
         if flag is None:
-            problems.append(_unknown(path, name, table))
+            unknown += 1
+            problems.append(_unknown(path, name, table, unknown <= _MOST_HINTS))
         elif flag.name in rendered:
             message = f"{name!r} is written by draftgate"
             problems.append(Problem(path, message, rendered[flag.name], code="option-is-ours"))
-        elif canonical in seen:
-            message = f"{name!r} repeats {seen[canonical]!r}"
+        elif repeated:
+            message = f"{name!r} repeats {repeated!r}"
             problems.append(Problem(path, message, "keep one of them", code="option-twice"))
-        elif canonical == flag.name:
-            problems += _value_problems(path, flag, value)
-            problems += _object_problems(path, flag, value, table)
+        else:
+            problems += _given_problems(path, flag, value, table)
         seen.setdefault(canonical, name)
     return problems
+
+
+def is_secret(name: str) -> bool:
+    """Whether an option's value is a secret by its name."""
+    return bool(_SECRET.search(normal(name)))
+
+
+def _repeated(canonical: str, seen: Mapping[str, str]) -> str | None:
+    """The earlier option that says the same: itself, or a whole object beside one of its keys."""
+    owner = canonical.partition(".")[0]
+    if canonical in seen:
+        return seen[canonical]
+    if owner != canonical:
+        return seen.get(owner)
+    return next((seen[name] for name in seen if name.startswith(f"{canonical}.")), None)
+
+
+def _given_problems(path: Path, flag: Flag, value: JsonValue, table: FlagTable) -> list[Problem]:
+    if is_secret(flag.name):
+        message = f"{flag.name} is a secret, which would stand in argv and in logs"
+        hint = "set it in draftgate's own environment, or give the engine a file"
+        return [Problem(path, message, hint, code="secret")]
+    words = value if isinstance(value, list) else [value]
+    dashed = next((w for w in words if isinstance(w, str) and _DASHED.match(w)), None)
+    if dashed is not None:
+        message = f"{flag.name}: the engine would read {dashed!r} as another option"
+        return [Problem(path, message, "a value does not begin with '-'", code="option-value")]
+    if "." in normal(str(path[-1])) and "." not in flag.name:
+        return []  # one key of an object
+    return _value_problems(path, flag, value) + _object_problems(path, flag, value, table)
 
 
 def key_problems(
@@ -74,8 +110,32 @@ def merge(table: FlagTable, *layers: Options) -> dict[str, JsonValue]:
         for name, value in layer.items():
             flag = table.find(name)
             is_negated = flag is not None and flag.kind == "switch" and flag.turns_off(name)
-            merged[_canonical(name, table)] = not value if is_negated else value
+            value = not value if is_negated else value
+            _put(merged, _canonical(name, table), flag.rule.choice(value) if flag else value)
     return merged
+
+
+def _put(merged: dict[str, JsonValue], name: str, value: JsonValue) -> None:
+    """Set an option; an object and its own keys, given apart, become one: engines keep only one."""
+    owner, dot, key = name.partition(".")
+    whole_one = merged.get(owner) if dot else None
+    if isinstance(whole_one, str):
+        whole_one = _from_json(whole_one)
+    if isinstance(whole_one, dict):
+        merged[owner] = _with_key(whole_one, key.split("."), value)
+        return
+    if not dot:
+        for part in [known for known in merged if known.startswith(f"{name}.")]:
+            del merged[part]
+    merged[name] = value
+
+
+def _with_key(data: dict[str, JsonValue], keys: list[str], value: JsonValue) -> JsonValue:
+    first, *rest = keys
+    inner = data.get(first)
+    if rest:
+        value = _with_key(inner if isinstance(inner, dict) else {}, rest, value)
+    return {**data, first: value}
 
 
 def spell(options: Options, table: FlagTable) -> tuple[str, ...]:
@@ -90,17 +150,15 @@ def spell(options: Options, table: FlagTable) -> tuple[str, ...]:
 
 def whole(options: Options, name: str, default: int) -> int:
     """A merged option as a whole number; the default where it is absent or something else."""
-    value = options.get(name, default)
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
+    number = whole_number(options.get(name))
+    return default if number is None else number
 
 
 def _canonical(name: str, table: FlagTable) -> str:
     flag = table.find(name)
     if flag is None:
         return normal(name)
-    _, dot, key = normal(name).partition(".")
+    _, dot, key = name.lstrip("-").partition(".")  # the key reaches the engine as it is written
     return f"{flag.name}.{key}" if dot and "." not in flag.name else flag.name
 
 
@@ -120,12 +178,12 @@ def _text(value: JsonValue) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _unknown(path: Path, name: str, table: FlagTable) -> Problem:
+def _unknown(path: Path, name: str, table: FlagTable, is_near_asked: bool) -> Problem:
     if set(normal(name).split()) & _ENTRYPOINT_WORDS:
         message = f"{name!r} is the engine's program or subcommand, which draftgate writes"
         hint = "remove it: repeated, the engine takes it for an argument it does not know"
         return Problem(path, message, hint, code="entrypoint-repeated")
-    near = table.near(name)
+    near = table.near(name) if is_near_asked else None
     hint = f"did you mean {near!r}?" if near else "see the engine's own --help"
     message = f"{table.engine} {table.version} has no option {name!r}"
     return Problem(path, message, hint, code="unknown-option")

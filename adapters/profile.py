@@ -271,7 +271,7 @@ class Expect(Model):
         default=None, ge=0, le=1, description="Accepted / drafted."
     )
     acceptance_length: float | None = Field(
-        default=None, ge=1, description="Tokens per verify step."
+        default=None, ge=1, le=LARGEST_GAMMA + 1, description="Tokens per verify step."
     )
 
 

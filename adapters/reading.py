@@ -241,8 +241,19 @@ def _kind_hint(kind: str, seen: Any) -> str:
         return "put it in quotes"
     if kind.startswith("bool") and str(seen).lower() in ("on", "off", "yes", "no"):
         return f"write {'true' if str(seen).lower() in ('on', 'yes') else 'false'}"
+    if kind.startswith(("int", "float")) and _has_unit(seen):
+        return "write the number without a unit"
+    if kind in ("tuple_type", "list_type") and isinstance(seen, str | int):
+        return f"write [{seen}]"
+    if kind == "string_type" and isinstance(seen, list):
+        return "write one word or path"
     is_quoted = isinstance(seen, str) and (seen in ("true", "false") or _is_number(seen))
     return "remove the quotes" if is_quoted else ""
+
+
+def _has_unit(seen: Any) -> bool:
+    """16GB, 16k, 10m."""
+    return isinstance(seen, str) and seen[:1].isdecimal() and not _is_number(seen)
 
 
 def _is_number(text: str) -> bool:

@@ -1,5 +1,6 @@
 """Whether an engine version can run a method of the literature: asked of its adapter, not told."""
 
+import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,15 +10,16 @@ from typing import Literal, TypeAlias
 from pydantic import JsonValue
 
 from adapters.contract import Adapter
-from adapters.dialect import Dialect, Release
+from adapters.dialect import Dialect, between
 from adapters.launch import FILES, Launch, Model, WorkerSpec
 from adapters.literature import LITERATURE, Entry
 from adapters.problem import Problem, path_text
 from adapters.profile import Profile
 from adapters.setting import Setting
 
-# partly: it runs, and something of the example is not as written.
-Verdict: TypeAlias = Literal["yes", "partly", "no"]
+# partly: it runs, and something of the example is not as written. if changed: the example is
+# refused, and one of its variants runs.
+Verdict: TypeAlias = Literal["yes", "partly", "if changed", "no"]
 _DEGRADE = "a fleet with `degrade: allow` runs it without that"
 
 
@@ -25,7 +27,8 @@ _DEGRADE = "a fleet with `degrade: allow` runs it without that"
 class Cell:
     """`native` are the engine's words for the method, with how they came about in `notes`.
 
-    `changed` are keys that are not as in the example. `remarks` say what is different, or why not.
+    `changed` are the variant's keys, where the example itself is refused, and `refusals` why it is.
+    `remarks` say what is different, or why not.
     """
 
     verdict: Verdict
@@ -33,6 +36,7 @@ class Cell:
     notes: tuple[str, ...] = ()
     changed: Mapping[str, JsonValue] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
 
 
 def example(entry: Entry, variant: Mapping[str, JsonValue] | None = None) -> Profile | None:
@@ -47,10 +51,14 @@ def example(entry: Entry, variant: Mapping[str, JsonValue] | None = None) -> Pro
 
 def ideal_worker(adapter: Adapter, version: str) -> WorkerSpec:
     """A worker that has every draft, so that only the engine can refuse."""
+    return WorkerSpec("worker", version, adapter.COMMANDS[:1], _ideal_model(), 8000)
+
+
+@functools.cache
+def _ideal_model() -> Model:
     names = {*_drafts(), "dspark", "mtp"}
     drafts = {name: f"/models/{name}.gguf" for name in sorted(names)}
-    model = Model("model", "/models/target.gguf", 4096, drafts)
-    return WorkerSpec("worker", version, adapter.COMMANDS[:1], model, 8000)
+    return Model("model", "/models/target.gguf", 4096, drafts)
 
 
 def _drafts() -> Iterator[str]:
@@ -68,9 +76,8 @@ def cell(adapter: Adapter, version: str, entry: Entry) -> Cell:
     for variant in entry.variants:
         found = _cell(adapter, version, entry, variant)
         if found.verdict != "no":
-            said = [text for text in own.remarks if text != _DEGRADE]
-            remarks = _once([*said, *found.remarks])
-            return replace(found, verdict="partly", changed=variant, remarks=remarks)
+            said = tuple(text for text in own.remarks if text != _DEGRADE)
+            return replace(found, verdict="if changed", changed=variant, refusals=said)
     return own
 
 
@@ -109,21 +116,16 @@ def ranges(adapter: Adapter, entry: Entry) -> Iterator[tuple[Cell, str]]:
 
 
 def span(adapter: Adapter, dialects: Sequence[Dialect]) -> str:
-    """Neighbouring dialects as versions: `all`, `before 0.5.11`, `from 0.33`, or both ends."""
+    """Neighbouring dialects as the versions they are for: `all`, `0.32`, or `1.3 to 1.4`."""
     first, last = dialects[0], dialects[-1]
-    is_oldest, is_newest = first == adapter.SUPPORTED[0], last == adapter.SUPPORTED[-1]
-    if is_oldest and is_newest:
+    if first == adapter.SUPPORTED[0] and last == adapter.SUPPORTED[-1]:
         return "all"
-    if is_newest:
-        return f"from {number(first, first.since)}"
-    before = f"before {number(last, last.until)}"
-    return before if is_oldest else f"{number(first, first.since)} to {before}"
+    return between(first, last)
 
 
-def number(dialect: Dialect, version: Release) -> str:
-    """A bound of a dialect as users write it: `0.5.11`, `b10662`."""
-    prefix = "b" if dialect.name.startswith("b") else ""
-    return prefix + ".".join(str(part) for part in version)
+def known(adapter: Adapter) -> str:
+    """Every version that is known, by ranges that are configured in the same words."""
+    return ", ".join(between(dialect, dialect) for dialect in adapter.SUPPORTED)
 
 
 def _said(problem: Problem, adapter: Adapter, version: str) -> str:

@@ -1,6 +1,7 @@
 """What values an engine's parser takes for one option or key, as data in its option table."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
@@ -10,7 +11,8 @@ from pydantic import JsonValue
 # "size" is a number of things as vLLM reads it: 16K is 16 x 1024, 25.6k is 25,600.
 Kind: TypeAlias = Literal["int", "float", "size", "bool", "text", "list", "mapping"]
 
-_SIZE_SUFFIXES = frozenset("kKmMgGtT")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([kKmMgGtT])")
 _WORDS: Mapping[Kind, str] = {
     "int": "a whole number",
     "float": "a number",
@@ -53,11 +55,23 @@ class ValueRule:
             return f"must be at most {self.maximum:g}, found {shown(value)}", ""
         return None
 
+    def choice(self, value: JsonValue) -> JsonValue:
+        """The choice that a word means, in the engine's own spelling; other values as they are.
+
+        Some engines compare without case or take `_` for `-`, others do not: what is written is
+        always their own form, so that rules see one spelling and every engine takes it.
+        """
+        if not self.choices or not isinstance(value, str):
+            return value
+        known = {_folded(choice): choice for choice in self.choices}
+        return known.get(_folded(value), value)
+
     def _is_choice(self, value: str | int) -> bool:
-        """Engines compare words without case and take `_` for `-`; some take commas."""
-        known = {choice.lower().replace("_", "-") for choice in self.choices}
-        words = str(value).lower().replace("_", "-").split(",")
-        return all(word.strip() in known for word in words)
+        return self.choice(str(value)) in self.choices
+
+
+def _folded(word: str) -> str:
+    return word.lower().replace("_", "-")
 
 
 ANYTHING = ValueRule()
@@ -99,20 +113,34 @@ def _fits(kind: Kind, value: JsonValue) -> bool:
 
 def _is_number(kind: Kind, value: JsonValue) -> bool:
     """Engines read numbers from argv, so that a number in quotes is one too."""
+    if kind == "size" and _size(value) is not None:
+        return True
+    if isinstance(value, bool) or _number(value) is None:
+        return False
+    return kind == "float" or whole_number(value) is not None
+
+
+def whole_number(value: JsonValue) -> int | None:
+    """A whole number as engines read it from argv, `+4`, `16K` and `25.6k` too; else None."""
     if isinstance(value, bool):
-        return False
-    if kind == "size" and isinstance(value, str) and value[-1:] in _SIZE_SUFFIXES:
-        # capitals are powers of 1024 and take whole numbers only
-        return _number(value[:-1]) is not None and (value[-1].islower() or _is_whole(value[:-1]))
-    if _number(value) is None:
-        return False
-    return kind == "float" or _is_whole(value)
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    return _size(value)
 
 
-def _is_whole(value: JsonValue) -> bool:
-    if isinstance(value, str):
-        return value.lstrip("+-").isdecimal()
-    return isinstance(value, int)
+def _size(value: JsonValue) -> int | None:
+    """vLLM's sizes: small suffixes are powers of 1000 and take decimals, capitals are of 1024."""
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return None
+    number, suffix = match.groups()
+    power = "kmgt".index(suffix.lower()) + 1
+    if suffix.islower():
+        return int(float(number) * 1000**power)
+    return int(number) * 1024**power if number.isdecimal() else None
 
 
 def _number(value: JsonValue) -> float | None:
@@ -120,5 +148,5 @@ def _number(value: JsonValue) -> float | None:
         return None
     try:
         return float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

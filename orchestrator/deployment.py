@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 from adapters import ADAPTERS
 from adapters.contract import Adapter
 from adapters.launch import Launch, Model, WorkerSpec
-from adapters.problem import Problem, degrade, did_you_mean
+from adapters.problem import Path as ProblemPath
+from adapters.problem import Problem, degrade, did_you_mean, path_text
 from adapters.profile import Profile
 from adapters.reader import read_checkpoint
 from adapters.reading import Reading, read_profile, with_problems
@@ -19,7 +20,7 @@ from orchestrator.fleet import EngineEntry, Fleet, ModelEntry, WorkerEntry
 from orchestrator.fleet_check import read_fleet
 from orchestrator.program import ask_version, find_command
 from orchestrator.shipped import shipped
-from orchestrator.weights import locate
+from orchestrator.weights import is_missing, locate
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "env"})
 
@@ -103,6 +104,7 @@ def read_deployment(file: Path, shown_as: str | None = None) -> Deployment:
     engines = {name: _find_engine(fleet, base, name) for name in names}
     reading = with_problems(reading, _engine_problems(engines, base))
     models = {name: _model(name, entry, base) for name, entry in fleet.models.items()}
+    reading = with_problems(reading, _missing_weights(fleet, models))
     members: list[Member] = []
     for index, entry in enumerate(fleet.workers):
         profile, engine = profiles.get(entry.profile), engines[entry.engine]
@@ -189,7 +191,12 @@ def _find_engine(fleet: Fleet, base: Path, name: str) -> _Engine:
     except EngineError as error:
         version = newest if entry.version == "auto" else entry.version
         missing = str(error) if launches else ""
-        return _Engine(entry, (adapter.COMMANDS[0],), version, missing, launches)
+        return _Engine(entry, _as_configured(adapter, entry.command), version, missing, launches)
+
+
+def _as_configured(adapter: Adapter, command: str) -> tuple[str, ...]:
+    """The command of an engine that is not here, as the fleet has it."""
+    return (adapter.COMMANDS[0] if command in ("auto", "embedded") else command,)
 
 
 def _engine_problems(engines: Mapping[str, _Engine], base: Path) -> list[Problem]:
@@ -212,6 +219,37 @@ def _engine_problems(engines: Mapping[str, _Engine], base: Path) -> list[Problem
         problems += [_below((*root, "args"), p, (*root, "version")) for p in found]
         environment = ADAPTERS[name].check_environment(engine.entry.env, engine.version)
         problems += [_below((*root, "env"), p, (*root, "env")) for p in environment]
+        problems += _inherited(ADAPTERS[name], engine, root)
+    return problems
+
+
+def _inherited(adapter: Adapter, engine: _Engine, root: tuple[str, ...]) -> list[Problem]:
+    """Variables of our own environment that would bend the output of workers."""
+    if not engine.launches:
+        return []
+    own = {name: value for name, value in os.environ.items() if name not in engine.entry.env}
+    found = [p for p in adapter.check_environment(own, engine.version) if p.code == "lossy"]
+    where = "draftgate's own environment, which workers inherit"
+    return [
+        replace(p, path=root, message=f"in {where}: {path_text(p.path)}: {p.message}")
+        for p in found
+    ]
+
+
+def _missing_weights(fleet: Fleet, models: Mapping[str, Model]) -> list[Problem]:
+    """Paths that lead nowhere: a warning, so that CI can check a fleet without its weights."""
+    problems: list[Problem] = []
+    for name, entry in fleet.models.items():
+        places: list[tuple[ProblemPath, str]] = [
+            (("models", name, "drafts", key), source) for key, source in models[name].drafts.items()
+        ]
+        if isinstance(entry.target, str):
+            places.append((("models", name, "target"), models[name].target))
+        for path, source in places:
+            if is_missing(source):
+                message = f"there is nothing at {source}"
+                hint = "a path starts with /, . or ~ or ends in .gguf; put the weights there"
+                problems.append(Problem(path, message, hint, "warning", "weights-missing"))
     return problems
 
 

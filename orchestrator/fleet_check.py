@@ -1,8 +1,10 @@
 """Reading a fleet file, and the mistakes between its parts that no single field can see."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path as FilePath
 
+from adapters.dialect import release
 from adapters.document import read_document
 from adapters.problem import Path, Problem, did_you_mean
 from adapters.reading import Reading, read_model, with_problems
@@ -17,7 +19,16 @@ def read_fleet(file: FilePath, shown_as: str | None = None) -> Reading[Fleet]:
     return with_problems(reading, list(_problems(reading.value)))
 
 
+# A key or a token in the singular: MAX_TOKENS counts, HF_TOKEN opens.
+_SECRET = re.compile(
+    r"(?i)(^|_)(api_?keys?|secrets?|password|passwd|credentials?)(_|$)|(^|_)(keys?|token)$"
+)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
 def _problems(fleet: Fleet) -> Iterator[Problem]:
+    yield from _versions(fleet)
+    yield from _environments(fleet)
     yield from _workers(fleet)
     yield from _ports(fleet)
     yield from _types(fleet)
@@ -47,6 +58,28 @@ def _workers(fleet: Fleet) -> Iterator[Problem]:
             hint = "port: to launch it here, or url: where it already runs"
             message = "both port and url are given"
             yield Problem((*root, "url"), message, hint, code="two-addresses")
+
+
+def _versions(fleet: Fleet) -> Iterator[Problem]:
+    for engine, entry in fleet.engines.items():
+        if entry.version != "auto" and release(entry.version) is None:
+            message = f"{entry.version!r} is not a version"
+            hint = "write its number, or auto: the engine itself is asked then"
+            yield Problem(("engines", engine, "version"), message, hint, code="bad-version")
+
+
+def _environments(fleet: Fleet) -> Iterator[Problem]:
+    for engine, entry in fleet.engines.items():
+        for name, value in entry.env.items():
+            path: Path = ("engines", engine, "env", name)
+            if not _VARIABLE.fullmatch(name) or "\0" in value:
+                message = f"{name!r} is no environment variable that a process can have"
+                hint = "letters, digits and _, and no NUL in its value"
+                yield Problem(path, message, hint, code="bad-variable")
+            elif _SECRET.search(name):
+                message = f"{name} looks like a secret, which would be shown in logs and reports"
+                hint = "set it in draftgate's own environment: workers inherit it"
+                yield Problem(path, message, hint, code="secret")
 
 
 def _ports(fleet: Fleet) -> Iterator[Problem]:

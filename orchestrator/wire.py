@@ -1,5 +1,6 @@
 """Holding an adapter's conversations with a real engine over HTTP."""
 
+import os
 import time
 from collections.abc import Iterable
 from typing import TypeVar
@@ -13,15 +14,22 @@ from orchestrator.errors import EngineError, EngineGoneError
 
 T = TypeVar("T")
 
+API_KEY_VARIABLE = "DRAFTGATE_ENGINE_API_KEY"
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 600.0
 LARGEST_ANSWER = 64 * 2**20  # bytes; the longest answer with log-probabilities takes a few MiB
 
 
 def engine_client(url: str, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> httpx.AsyncClient:
-    """A client for one engine; proxies of the environment are not for loopback."""
+    """A client for one engine; proxies of the environment are not for loopback.
+
+    An engine that asks for a key gets the one in DRAFTGATE_ENGINE_API_KEY.
+    """
     timeout = httpx.Timeout(answer_timeout_s, connect=CONNECT_TIMEOUT_S)
     headers = {"accept-encoding": "identity"}
+    key = os.environ.get(API_KEY_VARIABLE)
+    if key:
+        headers["authorization"] = f"Bearer {key}"
     return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False, headers=headers)
 
 

@@ -20,6 +20,15 @@ from typing import Any
 KINDS: Mapping[Any, str] = {int: "int", float: "float", str: "text"}
 # Functions that SGLang gives argparse as `type`, and what they read.
 READERS = {"human_readable_int": "size", "int": "int", "float": "float"}
+# What takes a JSON object: readers of such text, and options that are text to the parser alone.
+OBJECT_READERS = ("loads", "parse_cuda_graph_config_arg")
+OBJECT_OPTIONS = (
+    "--hisparse-config",
+    "--json-model-override-args",
+    "--kv-events-config",
+    "--model-loader-extra-config",
+    "--modelexpress-config",
+)
 
 
 def layout(table: Mapping[str, Any]) -> str:
@@ -65,9 +74,15 @@ def kind(action: argparse.Action) -> str:
     return "values" if action.nargs in ("+", "*") else "value"
 
 
+def takes_object(action: argparse.Action) -> bool:
+    """A JSON object and nothing else, no path to a file with one."""
+    is_read = getattr(action.type, "__name__", "") in OBJECT_READERS
+    return is_read or bool({*OBJECT_OPTIONS} & {*action.option_strings})
+
+
 def value_type(action: argparse.Action) -> str | None:
     """None where a reader of SGLang's own takes the text: JSON, mostly."""
-    if action.nargs == 0:
+    if action.nargs == 0 or takes_object(action):
         return None
     if action.type is None or action.type in KINDS:
         return KINDS.get(action.type, "text")
@@ -105,6 +120,13 @@ def entries(parser: argparse.ArgumentParser) -> Iterator[tuple[str, dict[str, An
             yield entry(action)
 
 
+def object_keys(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
+    """Options that take an object, by their names with underscores; any key may be in it."""
+    known = (action for action in parser._actions if action.option_strings)
+    objects = (action for action in known if takes_object(action) and not is_refused(action))
+    return {name.replace("-", "_"): [] for name in sorted(entry(one)[0] for one in objects)}
+
+
 def main() -> None:
     logging.disable(logging.CRITICAL)
     out, sys.stdout = sys.stdout, sys.stderr  # importing SGLang prints
@@ -119,7 +141,7 @@ def main() -> None:
         "version": version,
         "source": f"sglang {version}: parser of sglang.srt.server_args, built without a GPU",
         "flags": dict(sorted(entries(parser))),
-        "config_keys": {},
+        "config_keys": object_keys(parser),
     }
     out.write(layout(table))
 

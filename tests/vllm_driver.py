@@ -52,7 +52,7 @@ _MTP = {
 _CHANGES: Mapping[str, Mapping[str, Any]] = {
     "target": {},
     "draft": {"num_hidden_layers": 2},
-    "other": {"num_hidden_layers": 2, "vocab_size": 1024},
+    "other": {"num_hidden_layers": 2, "vocab_size": 768},
     "eagle": {"num_hidden_layers": 1},
     "eagle3": {
         "architectures": ["LlamaForCausalLMEagle3"],

@@ -7,6 +7,8 @@ from adapters.launch import Model, WorkerSpec
 from adapters.option import Options, whole
 
 GIB = 1 << 30
+LARGEST = 1 << 60  # bytes; more than this, or no number at all, bounds nothing
+MOST_DEVICES = 1 << 16
 _SUFFIXES = {"k": 10**3, "K": 1 << 10, "m": 10**6, "M": 1 << 20, "g": 10**9, "G": 1 << 30}
 _BITS = {"float32": 32, "float16": 16, "bfloat16": 16}
 
@@ -19,7 +21,7 @@ def weights_of(model: Model, pair: Pair | None, options: Options) -> tuple[float
     if model.facts is None or model.facts.weight_bytes is None:
         return None
     target = _loaded(model.facts, options)
-    bundled = target * model.facts.mtp_bytes / (model.facts.weight_bytes or 1)
+    bundled = target * min(model.facts.mtp_bytes / (model.facts.weight_bytes or 1), 1)
     if pair is None:
         return target - bundled, 0
     if pair.name is None:
@@ -38,14 +40,21 @@ def _loaded(facts: Checkpoint, options: Options) -> float:
     return size * loaded_bits(options) / held
 
 
+def budget_of(worker: WorkerSpec) -> float | None:
+    """Bytes that the fleet gives the worker; None where it gives no bound."""
+    size = None if worker.memory_gib is None else worker.memory_gib * GIB
+    return size if size is not None and size <= LARGEST else None  # false for nan too
+
+
 def cache_room(worker: WorkerSpec, options: Options, weights: float) -> float | None:
     """Bytes left for sequences: of the fleet's budget, and no more than vLLM is told to take."""
     rooms: list[float] = []
-    if worker.memory_gib is not None:
-        rooms.append(worker.memory_gib * GIB - weights)
+    if (budget := budget_of(worker)) is not None:
+        rooms.append(budget - weights)
     told = _size(options.get("kv-cache-memory-bytes"))
     if told:  # of each device
-        rooms.append(told * max(whole(options, "tensor-parallel-size", 1), 1))
+        devices = min(max(whole(options, "tensor-parallel-size", 1), 1), MOST_DEVICES)
+        rooms.append(told * devices)
     return min(rooms, default=None)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from adapters.checkpoint import CacheForm, Checkpoint
-from adapters.fit.budget import GIB, cache_room, weights_of
+from adapters.fit.budget import GIB, budget_of, cache_room, weights_of
 from adapters.fit.kv_cache import (
     draft_types,
     layer_bytes,
@@ -43,6 +43,7 @@ _FORMS: Final[Mapping[CacheForm, str]] = {
     "latent": "a latent instead of keys and values",
     "hybrid": "states of several kinds",
 }
+_MOST_SLOTS = 1 << 20  # no engine has as many; far larger ones cannot be divided by
 # What caps the sequences at once, by engine: vLLM, llama.cpp, SGLang, TensorRT-LLM.
 _SEATS = ("max-num-seqs", "parallel", "np", "max-running-requests", "max-batch-size")
 
@@ -90,7 +91,7 @@ class Memory:
         return after / before * self.gain
 
     def _sequences(self, cache: float | None, token: float) -> float | None:
-        if cache is None or self.context is None or not token:
+        if cache is None or not self.context or not token:
             return None
         return cache / (token * self.context)
 
@@ -204,9 +205,9 @@ def _full_of_weights(profile: Profile, worker: WorkerSpec) -> Iterator[Problem]:
     """Known even where the size of the cache is not."""
     pair, options = pair_of(profile, worker), worker_options(profile, worker)
     target = weights_of(worker.model, None, options)
-    if worker.memory_gib is None or target is None:
+    budget = budget_of(worker)
+    if budget is None or target is None:
         return
-    budget = worker.memory_gib * GIB
     both = weights_of(worker.model, pair, options) or target
     if target[0] >= budget:
         message = f"its weights take {_gib(target[0])}, the worker has {_gib(budget)}"
@@ -248,7 +249,7 @@ def _no_sequence(profile: Profile, worker: WorkerSpec, memory: Memory) -> Iterat
 def _slots(options: Options) -> int:
     """Sequences that llama.cpp reserves the cache of."""
     slots = whole(options, "parallel", whole(options, "np", 1))
-    return max(slots, 1) if not options.get("kv-unified") else 1
+    return min(max(slots, 1), _MOST_SLOTS) if not options.get("kv-unified") else 1
 
 
 def _cost(profile: Profile, worker: WorkerSpec, memory: Memory) -> Iterator[Problem]:
@@ -295,8 +296,12 @@ def _describe_room(memory: Memory) -> Iterator[str]:
 def _describe_gain(memory: Memory) -> Iterator[str]:
     if memory.tokens > 1:
         steps = f"{memory.cost:.2f} plain steps" if memory.cost > 1 else "one plain step"
-        yield f"at most {memory.tokens:.2f} tokens in {steps}: x{memory.gain:.2f}"
-    if memory.draft_bytes and memory.throughput is not None:
+        yield (
+            f"at most {memory.tokens:.2f} tokens in the time of {steps}, when memory is the bound: "
+            f"x{memory.gain:.2f}"
+        )
+    has_room = (memory.draft_sequences or 0) >= 1  # less than one sequence has no throughput
+    if memory.draft_bytes and memory.throughput is not None and has_room:
         yield f"with a full cache at most x{memory.throughput:.2f} of plain's throughput"
 
 

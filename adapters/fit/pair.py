@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from adapters.checkpoint import Checkpoint
 from adapters.launch import Model, WorkerSpec
 from adapters.problem import Path
-from adapters.profile import Profile, WithDraft
+from adapters.profile import EngineName, Profile, WithDraft
 
 
 @dataclass(frozen=True)
 class Pair:
     """`name` is the draft's key under the model's `drafts`, None where the target holds it itself.
 
-    Facts are None for weights that are not local.
+    Facts are None for weights that are not local, the engine where nobody named one.
     """
 
     spec: WithDraft
@@ -21,6 +21,7 @@ class Pair:
     name: str | None
     target: Checkpoint | None
     draft: Checkpoint | None
+    engine: EngineName | None = None
 
     @property
     def draft_path(self) -> Path:
@@ -42,4 +43,5 @@ def pair_of(profile: Profile, worker: WorkerSpec) -> Pair | None:
     if not isinstance(spec, WithDraft) or (name is not None and name not in model.drafts):
         return None
     draft = model.draft_facts.get(name) if name is not None else None
-    return Pair(spec, profile.speculation.method, model, name, model.facts, draft)
+    method = profile.speculation.method
+    return Pair(spec, method, model, name, model.facts, draft, worker.engine)

@@ -7,9 +7,9 @@ own rules. Silent about facts that are not there, but for one warning that says 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from adapters.checkpoint import Checkpoint, Vocabulary
 from adapters.fit.head_rules import head_problems
 from adapters.fit.pair import Pair, pair_of
+from adapters.fit.vocabulary import vocabulary_problems
 from adapters.launch import Model, WorkerSpec
 from adapters.problem import Path, Problem, Severity
 from adapters.profile import DraftModel, Dspark, Mtp, Profile
@@ -45,7 +45,7 @@ def pairing_problems(profile: Profile, worker: WorkerSpec) -> list[Problem]:
         return wrong_kind  # all other figures would be those of something else
     return [
         *wrong_kind,
-        *_vocabulary(pair),
+        *vocabulary_problems(pair),
         *_context(pair),
         *head_problems(pair),
         *_unchecked(pair),
@@ -101,76 +101,6 @@ def _kind(pair: Pair) -> Iterator[Problem]:
     own = f"{wanted} trained for this target" if expected else wanted
     hint = f"write method: {found or 'draft_model'}, or name {own}"
     yield Problem(pair.draft_path, message, hint, severity, "head-kind")
-
-
-def _vocabulary(pair: Pair) -> Iterator[Problem]:
-    """Guesses are ids: they must mean the same text to both (arXiv 2211.17192 assumes it).
-
-    Engines compare sizes or nothing: gemma-2 with starcoder went unnoticed (sgl-project/sglang
-    #23838), two tokenizers of one size still do in vLLM 0.32.0.
-    """
-    draft, target = pair.draft, pair.target
-    is_translated = isinstance(pair.spec, DraftModel) and pair.spec.other_vocabulary
-    if draft is None or target is None or is_translated:
-        return
-    if draft.vocabulary and target.vocabulary:
-        difference = _difference(draft.vocabulary, target.vocabulary)
-        difference = difference or _beyond(draft, draft.vocabulary, target.vocabulary)
-    elif isinstance(pair.spec, DraftModel):
-        difference = _size_difference(draft, target)
-    else:
-        return
-    if difference:
-        message = f"draft {pair.name!r} has another vocabulary than the target: {difference}"
-        yield Problem(pair.draft_path, message, _other_draft(pair), code="vocabulary-mismatch")
-
-
-def _other_draft(pair: Pair) -> str:
-    if isinstance(pair.spec, DraftModel):
-        return (
-            "use a draft of the target's family, or write other_vocabulary: true for an engine "
-            "that translates"
-        )
-    return "use a head that was trained for this target"
-
-
-def _difference(draft: Vocabulary, target: Vocabulary) -> str:
-    """Ids that one side leaves empty do not count: no text comes of them."""
-    ours, theirs = draft.tokens, target.tokens
-    shorter = min(len(ours), len(theirs))
-    if ours[:shorter] == theirs[:shorter]:
-        return ""
-    pairs = enumerate(zip(ours, theirs, strict=False))
-    ids = [i for i, (a, b) in pairs if a != b and a is not None and b is not None]
-    if not ids:
-        return ""
-    first, sizes = ids[0], f"{len(ours)} tokens, the target {len(theirs)}"
-    return (
-        f"id {first} is {_shown(ours[first])} for it and {_shown(theirs[first])} for the target, "
-        f"{len(ids)} of {shorter} ids differ (it has {sizes})"
-    )
-
-
-def _beyond(draft: Checkpoint, own: Vocabulary, target: Vocabulary) -> str:
-    """The draft is given what the target wrote: ids behind its embedding are out of bounds."""
-    rows = max(draft.vocabulary_size or 0, len(own.tokens))
-    first = next((i for i, t in enumerate(target.tokens[rows:], rows) if t is not None), None)
-    if first is None:
-        return ""
-    count, shown = len(target.tokens), _shown(target.tokens[first])
-    return f"the target's id {first}, {shown}, is beyond its {rows} tokens (the target has {count})"
-
-
-def _size_difference(draft: Checkpoint, target: Checkpoint) -> str:
-    ours, theirs = draft.vocabulary_size, target.vocabulary_size
-    if ours is None or theirs is None or ours == theirs:
-        return ""
-    return f"{ours} tokens, the target {theirs}"
-
-
-def _shown(token: str | None) -> str:
-    text = repr(token)
-    return text if len(text) <= 40 else f"{text[:37]}…'"
 
 
 def _context(pair: Pair) -> Iterator[Problem]:

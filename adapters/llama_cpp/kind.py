@@ -45,10 +45,14 @@ class Native:
         return tuple(self.chosen.split(",")) if isinstance(self.chosen, str) else ()
 
 
+def type_names(profile: Profile) -> list[str]:
+    """--spec-type as the profile spells it: once, or else by mistake."""
+    return [name for name in profile.engine.get("llama_cpp", {}) if normal(name) == "spec-type"]
+
+
 def native_of(profile: Profile) -> Native:
     options = dict(profile.engine.get("llama_cpp", {}))
-    names = [name for name in options if normal(name) == "spec-type"]
-    chosen = [options.pop(name) for name in names]
+    chosen = [options.pop(name) for name in type_names(profile)]
     return Native(options, chosen[-1] if chosen else None)
 
 

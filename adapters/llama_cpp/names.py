@@ -28,6 +28,7 @@ _OTHER_MODELS = (
     "gpt-oss-20b-default",
     "gpt-oss-120b-default",
 )
+_PLAIN_HTTP = "remove it: draftgate speaks plain HTTP to its workers on loopback"
 _GAMMA = "set speculation.gamma"
 _MATCH = "set speculation.lookup.min"
 _DRAFT = "it comes from models.<name>.drafts"
@@ -39,6 +40,8 @@ OURS: Final[Mapping[str, str]] = {
     "ctx-size": "it comes from models.<name>.context",
     "host": "workers listen on loopback",
     "port": "it comes from workers: in the fleet",
+    **dict.fromkeys(("ssl-cert-file", "ssl-key-file"), _PLAIN_HTTP),
+    "api-prefix": "remove it: draftgate asks its workers at the paths without one",
     "metrics": "it is always on: readiness needs the counters",
     "slots": "it is always on: readiness needs it",
     "api-key": "secrets do not belong in argv: use api-key-file",
@@ -152,7 +155,7 @@ def lossy_problems(options: Options, version: str, root: Path) -> list[Problem]:
 
 
 def _lossy(path: Path, name: str) -> Problem:
-    message = f"{name} is lossy: drafts are accepted by dice, the output is not valid"
+    message = f"{name} is lossy: drafts are accepted at random, the output is not valid"
     hint = "remove it; a profile with lossless: false may have it for a bench"
     return Problem(path, message, hint, code="lossy")
 

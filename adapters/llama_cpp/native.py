@@ -14,6 +14,7 @@ from adapters.llama_cpp.kind import (
     match_lengths,
     native_of,
     own_kind,
+    type_names,
 )
 from adapters.llama_cpp.names import OURS
 from adapters.llama_cpp.version import TITLE, dialect_of
@@ -53,6 +54,11 @@ def choice_problems(profile: Profile) -> list[Problem]:
     native, own = native_of(profile), own_kind(profile)
     if native.chosen is None:
         return []
+    first, *others = type_names(profile)
+    if others:
+        path: Path = ("engine", "llama_cpp", others[0])
+        message = f"{others[0]!r} repeats {first!r}"
+        return [Problem(path, message, "keep one of them", code="option-twice")]
     words = native.words
     if not words:
         message = f"{native.chosen!r} names no type of speculation"

@@ -144,7 +144,8 @@ def _draft_problems(spec: WithDraft, options: Options) -> list[Problem]:
     if isinstance(spec, DraftModel) and spec.other_vocabulary:
         message = f"{TITLE} translates no vocabularies: --spec-replace is gone since b9442"
         hint = "use a draft with the target's vocabulary"
-        problems.append(_lost("other_vocabulary", message, hint, "other-vocabulary"))
+        path = ("speculation", "other_vocabulary")
+        problems.append(Problem(path, message, hint, code="other-vocabulary"))
     return problems
 
 

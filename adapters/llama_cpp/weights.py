@@ -80,7 +80,7 @@ def _form_problem(path: Path, source: str) -> Problem:
 def _vocabulary_problems(pair: Pair) -> Iterator[Problem]:
     """common_speculative_are_compatible: for method draft_model alone.
 
-    It compares the tokens themselves as well, from id 5 on: adapters/fit/pairing.py compares all.
+    It compares the tokens themselves as well, from id 5 on: adapters/fit/vocabulary.py has all.
     """
     target, draft = (side.vocabulary if side else None for side in (pair.target, pair.draft))
     if not isinstance(pair.spec, DraftModel) or target is None or draft is None:

@@ -5,6 +5,7 @@ Names of keys: llama.cpp src/llama-arch.cpp and its speculative models, b11434.
 
 import re
 from array import array
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from adapters.reader.tensor import Tensors
 
 MOST_PARTS = 512
 _PART = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf")
-_UNUSED = 5  # the kind of a token that pads the vocabulary
+# Kinds of tokens (llama_token_type in include/llama.h); unused ones pad the vocabulary.
+_CONTROL, _USER_DEFINED, _UNUSED = 3, 4, 5
 _HYBRID = (
     "ssm.conv_kernel",
     "wkv.head_size",
@@ -127,7 +129,8 @@ def _vocabulary(tokenizer: Settings) -> Vocabulary | None:
     if not isinstance(tokens, list):
         return None
     texts: list[str | None] = list(tokens)
-    if isinstance(kinds, array) and len(kinds) == len(texts) and _UNUSED in kinds:
+    kinds = kinds if isinstance(kinds, array) and len(kinds) == len(texts) else array("i")
+    if _UNUSED in kinds:
         texts = [None if k == _UNUSED else t for t, k in zip(texts, kinds, strict=True)]
     return Vocabulary(
         tuple(texts),
@@ -136,7 +139,13 @@ def _vocabulary(tokenizer: Settings) -> Vocabulary | None:
         tokenizer.count("eos_token_id"),
         tokenizer.flag("add_bos_token"),
         tokenizer.flag("add_eos_token"),
+        _of_kind(kinds, _CONTROL),
+        _of_kind(kinds, _USER_DEFINED),
     )
+
+
+def _of_kind(kinds: Iterable[int], kind: int) -> frozenset[int]:
+    return frozenset(index for index, found in enumerate(kinds) if found == kind)
 
 
 def _head(architecture: str, config: Settings, tensors: Tensors) -> Head | None:

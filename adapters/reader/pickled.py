@@ -1,6 +1,8 @@
 """Names of the tensors in PyTorch's zip files, taken from the pickle without running it."""
 
+import lzma
 import pickletools
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -11,6 +13,19 @@ from adapters.reader.tensor import Tensor
 
 LARGEST_PICKLE = 4 << 20  # bytes; a head's has a few thousand
 _ENDINGS = (".weight", ".bias", "d2t", "t2d")
+# RuntimeError is an encrypted member or an unknown compression (NotImplementedError), bz2 raises
+# OSError; genops of Python 3.11 lets out ValueError and what struct and lookups raise.
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    ValueError,
+    RuntimeError,
+    EOFError,
+    LookupError,
+    OverflowError,
+)
 
 
 def read_pickled(path: Path) -> tuple[dict[str, Tensor], int]:
@@ -22,7 +37,7 @@ def read_pickled(path: Path) -> tuple[dict[str, Tensor], int]:
                 names = set(_strings(_pickle(archive)))
         except OSError as error:
             raise Unreadable(reason(error)) from error
-        except (zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError, EOFError) as error:
+        except _BROKEN as error:
             raise Unreadable(f"not a PyTorch zip file: {error}") from error
     found = sorted(name for name in names if name.endswith(_ENDINGS))
     return {name: Tensor((), "", 0) for name in found}, size

@@ -12,6 +12,7 @@ from adapters.reader.source import Unreadable, read_json
 
 # The largest vocabularies in use have 262 144 tokens; an id far beyond is a broken file.
 LARGEST_ID = 1 << 22
+LARGEST_OPTIONS = 8 << 20  # bytes; those of Llama 3 take 50 kB
 
 
 class _Model(msgspec.Struct):
@@ -24,6 +25,7 @@ class _Model(msgspec.Struct):
 class _Added(msgspec.Struct):
     id: int
     content: str
+    special: bool = False
 
 
 class _Tokenizer(msgspec.Struct):
@@ -33,10 +35,12 @@ class _Tokenizer(msgspec.Struct):
 
 @dataclass(frozen=True)
 class _Tokens:
-    """Ids by text, and the kind of tokenizer."""
+    """Ids by text, and the kind of tokenizer; the sets are those of `Vocabulary`."""
 
     ids: Mapping[str, int]
     model: str
+    special: frozenset[int] = frozenset()
+    added: frozenset[int] = frozenset()
 
 
 def read_vocabulary(folder: Path, config: Mapping[str, Any]) -> Vocabulary:
@@ -51,21 +55,30 @@ def read_vocabulary(folder: Path, config: Mapping[str, Any]) -> Vocabulary:
         _special(options, "eos_token", found.ids, config),
         _flag(options, "add_bos_token"),
         _flag(options, "add_eos_token"),
+        found.special,
+        found.added,
     )
 
 
 def _read(folder: Path) -> _Tokens:
     if (folder / "tokenizer.json").exists():
-        data: _Tokenizer = _named(folder / "tokenizer.json", _Tokenizer)
-        ids = _model_ids(data.model)
-        ids.update((token.content, token.id) for token in data.added_tokens)
-        return _Tokens(ids, _kind(data.model))
+        return _of_tokenizer(_named(folder / "tokenizer.json", _Tokenizer))
     if (folder / "vocab.json").exists():
         ids = _named(folder / "vocab.json", dict[str, int])
-        if (folder / "added_tokens.json").exists():
-            ids |= _named(folder / "added_tokens.json", dict[str, int])
-        return _Tokens(ids, "bpe")
+        file, added = folder / "added_tokens.json", {}
+        if file.exists():
+            added = _named(file, dict[str, int])
+        return _Tokens(ids | added, "bpe", added=frozenset(added.values()))
     raise Unreadable(_absence(folder))
+
+
+def _of_tokenizer(data: _Tokenizer) -> _Tokens:
+    ids, added = _model_ids(data.model), data.added_tokens
+    ids.update((token.content, token.id) for token in added)
+    special = frozenset(token.id for token in added if token.special)
+    return _Tokens(
+        ids, _kind(data.model), special, frozenset(token.id for token in added) - special
+    )
 
 
 def _named(file: Path, kind: Any) -> Any:
@@ -85,7 +98,7 @@ def _absence(folder: Path) -> str:
 
 def _model_ids(model: _Model) -> dict[str, int]:
     if isinstance(model.vocab, dict):
-        return dict(model.vocab)
+        return model.vocab
     return {text: index for index, (text, _) in enumerate(model.vocab)}
 
 
@@ -108,7 +121,7 @@ def _by_id(ids: Mapping[str, int]) -> tuple[str | None, ...]:
 def _options(folder: Path) -> Mapping[str, Any]:
     """tokenizer_config.json; empty where it is absent or broken: engines have defaults too."""
     try:
-        data = read_json(folder / "tokenizer_config.json")
+        data = read_json(folder / "tokenizer_config.json", largest=LARGEST_OPTIONS)
     except Unreadable:
         return {}
     return data if isinstance(data, dict) else {}

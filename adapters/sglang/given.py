@@ -1,8 +1,8 @@
 """What a profile and a fleet give natively, under SGLang's own names for this version."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Final
 
 from pydantic import JsonValue
@@ -31,8 +31,30 @@ METHOD: Final[Path] = ("speculation", "method")
 _ATTENTION = ("attention-backend", "prefill-attention-backend", "decode-attention-backend")
 
 
+# One variable stands behind both names from 0.5.14 to 0.5.19, so that the later one wins without a
+# word (server_args.py, DeprecatedAliasStoreAction); the parser lists them as two options.
+_OLD_NAMES: Final[Mapping[str, str]] = {
+    "cuda-graph-bs": "cuda-graph-bs-decode",
+    "cuda-graph-max-bs": "cuda-graph-max-bs-decode",
+}
+
+
+@cache
 def table_of(version: str) -> FlagTable:
-    return load_flags(ENGINE, choose_dialect(SUPPORTED, version)[0].name)
+    table = load_flags(ENGINE, choose_dialect(SUPPORTED, version)[0].name)
+    flags = dict(table.flags)
+    for old, new in _OLD_NAMES.items():
+        if old in flags and new in flags:
+            flag = flags[new]
+            flags[new] = replace(flag, aliases=(*flag.aliases, f"--{old}"))
+            del flags[old]
+    return replace(table, flags=flags)
+
+
+@cache
+def named_table(version: str) -> FlagTable:
+    """The version's table under the names that messages have for engine and version."""
+    return replace(table_of(version), engine=TITLE, version=version)
 
 
 def is_since(version: str, first: Release) -> bool:
@@ -75,7 +97,7 @@ class Given:
             return default
         try:
             return float(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             return default
 
     def path(self, name: str) -> Path:

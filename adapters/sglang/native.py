@@ -7,10 +7,12 @@ from typing import Final
 from pydantic import JsonValue
 
 from adapters.dialect import Release
-from adapters.flag import normal
+from adapters.flag import FlagTable, normal
 from adapters.option import Options, option_problems
 from adapters.problem import Path, Problem
-from adapters.sglang.given import ENGINE, Given, is_since, table_of
+from adapters.sglang.given import ENGINE, Given, is_since, named_table, table_of
+from adapters.sglang.size import size_problems
+from adapters.sglang.spelling import dotted_problem, explained
 from adapters.sglang.words import OURS, OWNERS, PARTIAL, TRIPLE
 
 
@@ -51,6 +53,7 @@ _RETIRED: Final[Mapping[str, Retired]] = {
     "torchao-config": Retired((0, 5, 18), hint="use quantization"),
 }
 _THRESHOLDS: Final = ("speculative-accept-threshold-single", "speculative-accept-threshold-acc")
+_LOAD_FORMATS: Final = ("load-format", "speculative-draft-load-format")
 _SIMULATED: Final = "SGLANG_SIMULATE_ACC_"
 
 
@@ -60,13 +63,24 @@ def native_problems(
     """What is wrong with options whatever the profile: retired, unknown, ours, a wrong value."""
     problems: list[Problem] = []
     rest: dict[str, JsonValue] = {}
+    table = named_table(version)
     for name, value in options.items():
-        problem = _retired((*root, name), name, version)
+        path = (*root, name)
+        problem = _retired(path, name, version) or dotted_problem(path, name, table)
         problems += [problem] if problem else []
         if problem is None:
             rest[name] = value
-    problems += option_problems(rest, table_of(version), OURS, root)
+    found = option_problems(rest, table, OURS, root)
+    problems += [
+        explained(problem, table) if _is_name(problem, root) else problem for problem in found
+    ]
+    problems += _random_problems(rest, table, root) + size_problems(rest, table, root)
     return problems + _threshold_problems(rest, version, root, is_lossless)
+
+
+def _is_name(problem: Problem, root: Path) -> bool:
+    """Whether it is about an option, not about a key in its value."""
+    return len(problem.path) == len(root) + 1
 
 
 def partial_problems(problems: list[Problem], given: Given) -> list[Problem]:
@@ -96,6 +110,18 @@ def _retired(path: Path, name: str, version: str) -> Problem | None:
     return Problem(path, message, old.hint, code="removed-option")
 
 
+def _random_problems(options: Options, table: FlagTable, root: Path) -> list[Problem]:
+    """Weights that are no model's, the target's or the draft's."""
+    problems: list[Problem] = []
+    for name, value in options.items():
+        flag = table.find(name)
+        is_random = isinstance(value, str) and value.lower() == "dummy"
+        if flag is not None and flag.name in _LOAD_FORMATS and is_random:
+            message = f"{flag.name} {value} is lossy: the weights are random"
+            problems.append(Problem((*root, name), message, "remove it", code="lossy"))
+    return problems
+
+
 def _threshold_problems(
     options: Options, version: str, root: Path, is_lossless: bool
 ) -> list[Problem]:
@@ -114,7 +140,7 @@ def _threshold_problems(
 def _is_below_one(value: JsonValue) -> bool:
     try:
         return not isinstance(value, bool | list | dict) and float(value or 0) < 1
-    except ValueError:
+    except (ValueError, OverflowError):
         return False
 
 

@@ -16,7 +16,7 @@ from adapters.profile import (
     Tree,
     WithDraft,
 )
-from adapters.sglang.given import METHOD, Given, is_since
+from adapters.sglang.given import METHOD, SUPPORTED, Given, is_since
 from adapters.sglang.schedule import Plan
 from adapters.sglang.settings import CACHE_OPTION, CACHE_TYPES, trie_depth
 from adapters.sglang.words import ALGORITHMS, NEAREST
@@ -31,8 +31,17 @@ def no_method(method: str, version: str) -> Problem | None:
     found = ALGORITHMS.get(method)
     if method == "none" or (found and is_since(version, found[1])):
         return None
-    message = f"SGLang {version} has no {method}" if found else f"SGLang has no {method}"
-    return Problem(METHOD, message, NEAREST[method], code="no-method")
+    if found is None:
+        return Problem(METHOD, f"SGLang has no {method}", NEAREST[method], code="no-method")
+    if is_since(version, SUPPORTED[0].since):
+        message = f"SGLang {version} has no {method}"
+        return Problem(METHOD, message, NEAREST[method], code="no-method")
+    first = ".".join(map(str, found[1]))
+    message = (
+        f"SGLang {version} is too old: it has no {method}, or other options and routes for it than "
+        f"{first}"
+    )
+    return Problem(METHOD, message, f"use SGLang {first} or newer", code="version-too-old")
 
 
 def key_problems(spec: Drafted, given: Given, plan: Plan) -> list[Problem]:
@@ -51,7 +60,7 @@ def key_problems(spec: Drafted, given: Given, plan: Plan) -> list[Problem]:
         message = "SGLang translates no tokens: draft and target must have the same vocabulary"
         hint = "leave it out and use a draft of the target's family"
         path = ("speculation", "other_vocabulary")
-        problems.append(Problem(path, message, hint, "lost", "other-vocabulary"))
+        problems.append(Problem(path, message, hint, code="other-vocabulary"))
     if isinstance(spec, Eagle | Eagle3) and spec.tree:
         problems += _tree_problems(spec.tree, spec.gamma, given)
     return problems

@@ -5,12 +5,16 @@ of 0.5.13 to 0.5.23). A batch is rounded up to the next size of the decode graph
 slot is looked up: the last batch of every range has to be in that list.
 """
 
+import json
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Literal, TypeAlias
 
+from pydantic import JsonValue
+
 from adapters.launch import FILES
-from adapters.problem import Problem
+from adapters.option import whole
+from adapters.problem import Path, Problem
 from adapters.profile import Drafted, Eagle, Eagle3, Mtp, Tier
 from adapters.schedule import SCHEDULE, fixed_batch_limit, fixed_gamma
 from adapters.setting import Setting
@@ -19,6 +23,10 @@ from adapters.sglang.given import Given
 FILE: Final = "adaptive.json"
 # max_running_requests of every algorithm where none is given (arg_groups/speculative_hook.py).
 REQUESTS: Final = 48
+# The largest graph of decoding that SGLang makes unasked (arg_groups/memory_hook.py, 0.5.23).
+_LARGEST_GRAPH: Final = 512
+# Far above the 4,096 requests that SGLang ever makes room for unasked (pool_configurator.py).
+MOST_REQUESTS: Final = 65_536
 
 # slots: the engine follows the schedule; fixed: it has one gamma for all sizes that it may see.
 Form: TypeAlias = Literal["slots", "fixed"]
@@ -87,7 +95,7 @@ def schedule_settings(spec: Drafted, given: Given, plan: Plan) -> list[Setting]:
         Setting(SCHEDULE, "speculative-adaptive", True, how),
         Setting(SCHEDULE, "speculative-adaptive-config", f"{FILES}/{FILE}", how),
     ]
-    if not _own_graphs(given) and not _is_graphless(given):
+    if not given.has(_graph_option(given)) and not _is_graphless(given):
         sizes: list[int] = graph_sizes(spec.schedule, given)
         name = given.name(_graph_option(given))
         how = "the engine's usual sizes with the last batch of every range: it rounds batches up"
@@ -102,12 +110,13 @@ def adaptive_file(tiers: tuple[Tier, ...]) -> str:
 
 
 def graph_sizes(tiers: tuple[Tier, ...], given: Given) -> list[int]:
-    """Batch sizes to capture, up to the most requests at once.
+    """Batch sizes to capture, up to the most requests at once or the largest graph.
 
-    The ladder is SGLang's own for speculation (generate_decode_cuda_graph_batch_sizes, 0.5.23).
+    A batch above the last one is not rounded. The ladder is SGLang's own for speculation
+    (generate_decode_cuda_graph_batch_sizes, 0.5.23).
     """
-    most = given.whole("max-running-requests", REQUESTS)
-    most = min(most, given.whole(_largest_option(given), most))
+    most = min(given.whole("max-running-requests", REQUESTS), MOST_REQUESTS)
+    most = min(most, given.whole(_largest_option(given), _LARGEST_GRAPH))
     ladder = chain(range(1, 9), range(10, 33, 2), range(40, 65, 4), range(72, 257, 8))
     ladder = chain(ladder, range(272, most + 1, 16))
     ends = (tier.batch.last for tier in tiers if tier.batch.last)
@@ -118,11 +127,14 @@ def schedule_problems(spec: Drafted, given: Given, plan: Plan) -> list[Problem]:
     if not spec.schedule:
         return []
     if fixed_gamma(spec) == 0:
-        message = "the first range says 0: with one request at a time nothing shows that it drafts"
+        message = (
+            "the first range says 0: with one request at a time nothing is drafted, so that the "
+            "worker can never prove that it speculates"
+        )
         hint = "start the schedule with a gamma above 0, or use method none"
-        return [Problem(SCHEDULE, message, hint, severity="lost", code="schedule-first")]
+        return [Problem(SCHEDULE, message, hint, code="schedule-first")]
     if plan.form == "slots":
-        return _graph_problems(spec.schedule, given)
+        return _config_problems(given) or _graph_problems(spec.schedule, given)
     if plan.batch_limit is None:
         return []
     limit = plan.batch_limit
@@ -132,6 +144,34 @@ def schedule_problems(spec: Drafted, given: Given, plan: Plan) -> list[Problem]:
     )
     hint = "give the route a next profile for larger batches"
     return [Problem(SCHEDULE, message, hint, severity="warning", code="schedule-by-router")]
+
+
+def _config_problems(given: Given) -> list[Problem]:
+    """parse_cuda_graph_config: this option's keys win over every other option's."""
+    option = "cuda-graph-config"
+    if not _says_decode(given.get(option)):
+        return []
+    message = (
+        f"{option} wins over every other option for graphs: SGLang would round batches up by it, "
+        "not by the sizes that the schedule needs"
+    )
+    hint = "remove its decode; cuda-graph-bs-decode and disable-decode-cuda-graph may be written"
+    return [Problem(_place(option, given), message, hint, code="schedule-graphs")]
+
+
+def _says_decode(value: JsonValue) -> bool:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return False
+    return isinstance(value, dict) and bool(value.get("decode"))
+
+
+def _place(option: str, given: Given) -> Path:
+    """Where the profile has the option; a fleet's is in the schedule's way."""
+    path = given.path(option)
+    return path if path[0] == "engine" else SCHEDULE
 
 
 def _graph_problems(tiers: tuple[Tier, ...], given: Given) -> list[Problem]:
@@ -149,8 +189,7 @@ def _graph_problems(tiers: tuple[Tier, ...], given: Given) -> list[Problem]:
         "in it, so that the range after it begins too early"
     )
     hint = "add these sizes, or leave the option out: draftgate writes a list that fits"
-    path = given.path(option)
-    path = SCHEDULE if path[0] != "engine" else path
+    path = _place(option, given)
     return [Problem(path, message, hint, severity="lost", code="schedule-graphs")]
 
 
@@ -167,11 +206,14 @@ def _largest_option(given: Given) -> str:
 def _own_graphs(given: Given) -> list[int]:
     value = given.get(_graph_option(given))
     items = value if isinstance(value, list) else [value]
-    return [int(str(item)) for item in items if str(item).isdecimal()]
+    sizes = (whole({"size": item}, "size", 0) for item in items)
+    return [size for size in sizes if size > 0]
 
 
 def _is_graphless(given: Given) -> bool:
-    """Batches are rounded by graphs of decoding only."""
-    switches = ("disable-cuda-graph", "disable-decode-cuda-graph")
-    is_off = any(given.is_on(name) for name in switches)
-    return is_off or given.get("cuda-graph-backend-decode") == "disabled"
+    """Batches are rounded by graphs of decoding only; a backend's name wins over both switches
+    (parse_cuda_graph_config)."""
+    backend = given.get("cuda-graph-backend-decode")
+    if backend is not None:
+        return backend == "disabled"
+    return given.is_on("disable-cuda-graph") or given.is_on("disable-decode-cuda-graph")

@@ -58,7 +58,10 @@ def settings(profile: Profile, worker: WorkerSpec) -> tuple[Setting, ...]:
     effect = _NGRAM if isinstance(spec, Ngram) else ""
     found = [Setting(METHOD, "speculative-algorithm", ALGORITHMS[method][0], effect=effect)]
     if not given.has("max-running-requests"):
-        how = "what SGLang falls to while speculating, written out: set it natively for more"
+        how = (
+            f"SGLang lowers max-running-requests to {REQUESTS} while speculating; "
+            "set it under args: for more"
+        )
         found.append(Setting(METHOD, "max-running-requests", REQUESTS, how))
     if isinstance(spec, Ngram):
         found += _ngram(spec, given, plan)

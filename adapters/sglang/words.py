@@ -5,14 +5,15 @@ from typing import Final
 
 from adapters.dialect import Release
 
-# Method → algorithm and the first version that has it. NEXTN is resolved to EAGLE, which takes the
+# Method → algorithm and the first version that can be told so. 0.5.9 has /server_info, which 0.4.9
+# has not, and other options for n-grams than 0.5.10. NEXTN is resolved to EAGLE, which takes the
 # target's own layers where no draft path is given (arg_groups/speculative_hook.py).
 ALGORITHMS: Final[Mapping[str, tuple[str, Release]]] = {
-    "eagle": ("EAGLE", (0, 5, 2)),
-    "eagle3": ("EAGLE3", (0, 5, 2)),
-    "mtp": ("NEXTN", (0, 5, 2)),
-    "draft_model": ("STANDALONE", (0, 5, 2)),
-    "ngram": ("NGRAM", (0, 5, 3)),
+    "eagle": ("EAGLE", (0, 5, 9)),
+    "eagle3": ("EAGLE3", (0, 5, 9)),
+    "mtp": ("NEXTN", (0, 5, 9)),
+    "draft_model": ("STANDALONE", (0, 5, 9)),
+    "ngram": ("NGRAM", (0, 5, 10)),
     "dflash": ("DFLASH", (0, 5, 11)),
     "dspark": ("DSPARK", (0, 5, 16)),
 }
@@ -49,6 +50,7 @@ TRIPLE: Final = (
     "speculative-num-draft-tokens",
 )
 _FLEET = "it comes from models: in the fleet"
+_PLAIN_HTTP = "remove it: draftgate speaks plain HTTP to its workers on loopback"
 _PROFILE = "it comes from the profile's speculation"
 _DRAFTS = "it comes from models.<name>.drafts"
 OURS: Final[Mapping[str, str]] = {
@@ -58,6 +60,8 @@ OURS: Final[Mapping[str, str]] = {
     "context-length": "it comes from models.<name>.context",
     "host": "workers listen on loopback",
     "port": "it comes from workers: in the fleet",
+    "ssl-certfile": _PLAIN_HTTP,
+    "ssl-keyfile": _PLAIN_HTTP,
     "enable-metrics": "it is always on: the router needs the counters",
     "api-key": "secrets do not belong in argv, and draftgate could not ask the engine",
     "admin-api-key": "secrets do not belong in argv, and draftgate could not ask the engine",

@@ -23,10 +23,11 @@ from adapters.tensorrt_llm import conversation, decoder, rules
 from adapters.tensorrt_llm import limits as request_limits
 from adapters.tensorrt_llm import settings as translation
 from adapters.tensorrt_llm.combination import combination_problems
+from adapters.tensorrt_llm.context import context_problems
 from adapters.tensorrt_llm.given import SPECULATIVE, Given, backend_of, given, table_of
 from adapters.tensorrt_llm.native import environment_problems, profile_options, server_problems
 
-TITLE = "TensorRT-LLM"
+TITLE = decoder.TITLE
 SUPPORTED: tuple[Dialect, ...] = decoder.SUPPORTED
 COMMANDS: tuple[str, ...] = ("trtllm-serve",)
 EMBEDDED: tuple[str, str] | None = None
@@ -44,6 +45,7 @@ METRICS_PATH = conversation.METRICS_PATH
 api: Api = conversation
 
 _FILE: Final = "serve.yaml"
+_ONE_LINE: Final = 2**31  # columns: no text is folded
 _MODULE: Final = "tensorrt_llm.commands.serve"
 _VERSION_CODE: Final = (
     "import importlib.metadata as m\n"
@@ -73,8 +75,11 @@ def limits(profile: Profile, version: str) -> Mapping[str, str]:
 
 def check(profile: Profile, worker: WorkerSpec) -> list[Problem]:
     problems = profile_options(profile, worker) + draft_problems(profile, worker)
+    problems += context_problems(profile, worker)
     if not profile.is_speculating:
         return problems
+    if decoder.is_too_old(worker.engine_version):
+        return problems + rules.too_old_problems(worker.engine_version)
     case = translation.case_of(profile, worker)
     if case is None:
         return problems + rules.no_method_problems(profile, worker.engine_version)
@@ -143,7 +148,8 @@ def _file(
     speculation = _speculation(options, written)
     if speculation:
         content[SPECULATIVE] = speculation
-    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+    # in ASCII: some characters, as U+0085, are written as they are and read as a space
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=False, width=_ONE_LINE)
 
 
 def _speculation(options: Given, written: Mapping[str, JsonValue]) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from adapters.dialect import Dialect, choose_dialect
+from adapters.dialect import Dialect, choose_dialect, release
 from adapters.profile import DraftModel, Profile
 
+TITLE: Final = "TensorRT-LLM"
 SUPPORTED: tuple[Dialect, ...] = (
     Dialect("1.2", (1, 2), (1, 3)),
     Dialect("1.3", (1, 3), (1, 5)),  # the 1.4.0 candidates are configured in the same words
@@ -62,6 +63,12 @@ _NEW: Final[Mapping[str, Decoder]] = {
     "dspark": Decoder("DSpark"),
 }
 DECODERS: Final[Mapping[str, Mapping[str, Decoder]]] = MappingProxyType({"1.2": _OLD, "1.3": _NEW})
+
+
+def is_too_old(version: str) -> bool:
+    """trtllm-serve before 1.2 has no --config, and classes that take unknown keys in silence."""
+    number = release(version)
+    return number is not None and number < SUPPORTED[0].since
 
 
 def dialect_of(version: str) -> str:

@@ -6,7 +6,8 @@ update_llm_args_with_extra_dict). Whatever the file can hold is in the file.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 from pydantic import JsonValue
@@ -15,7 +16,7 @@ from adapters.flag import FlagTable, load_flags
 from adapters.launch import WorkerSpec
 from adapters.option import Options, merge, whole
 from adapters.profile import Profile
-from adapters.tensorrt_llm.decoder import Backend, Decoder, decoder_of, dialect_of
+from adapters.tensorrt_llm.decoder import TITLE, Backend, Decoder, decoder_of, dialect_of
 from adapters.value import ValueRule
 
 ENGINE: Final = "tensorrt_llm"
@@ -44,6 +45,12 @@ class Given:
 
 def table_of(version: str) -> FlagTable:
     return load_flags(ENGINE, dialect_of(version))
+
+
+@cache
+def named_table(version: str) -> FlagTable:
+    """The version's table under the names that messages have for engine and version."""
+    return replace(table_of(version), engine=TITLE, version=version)
 
 
 def native_of(profile: Profile) -> dict[str, JsonValue]:

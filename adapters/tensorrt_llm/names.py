@@ -73,6 +73,7 @@ PROFILE_KEYS: Final[Mapping[str, str]] = {
     "max_draft_len": "gamma",
     "num_eagle_layers": "gamma",
     "num_medusa_heads": "gamma",
+    "num_nextn_predict_layers": "gamma",
     "max_ngram_size": "gamma",
     "block_size": "gamma",
     "medusa_choices": "gamma",

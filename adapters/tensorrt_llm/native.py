@@ -1,6 +1,6 @@
 """Native options: what this version's files and flags know, and what would bend the output."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from pydantic import JsonValue
@@ -8,9 +8,9 @@ from pydantic import JsonValue
 from adapters.flag import FlagTable
 from adapters.launch import WorkerSpec
 from adapters.option import Options, option_problems
-from adapters.problem import Path, Problem, did_you_mean
+from adapters.problem import Path, Problem, did_you_mean, near_match
 from adapters.profile import Profile
-from adapters.tensorrt_llm.decoder import Backend, Decoder, decoder_of
+from adapters.tensorrt_llm.decoder import TITLE, Backend, Decoder, decoder_of, dialect_of
 from adapters.tensorrt_llm.given import (
     ENGINE,
     SPECULATIVE,
@@ -18,6 +18,7 @@ from adapters.tensorrt_llm.given import (
     decoder_keys,
     extra_of,
     file_keys,
+    named_table,
     native_of,
     table_of,
     under,
@@ -59,7 +60,23 @@ def profile_options(profile: Profile, worker: WorkerSpec) -> list[Problem]:
     root: Path = ("engine", ENGINE)
     version, backend = worker.engine_version, backend_of(profile, worker)
     problems = server_problems(native_of(profile), version, backend, root)
+    problems += _twice_problems(profile.engine.get(ENGINE, {}), root, {SPECULATIVE})
     return problems + _extra_problems(profile, decoder_of(profile, version), version)
+
+
+def _twice_problems(
+    options: Options, root: Path, among: Collection[str] | None = None
+) -> list[Problem]:
+    """Names that are another spelling of an earlier one: only one of the two would be read."""
+    seen: dict[str, str] = {}
+    problems: list[Problem] = []
+    for name in options:
+        first = seen.setdefault(under(name), name)
+        if first != name and (among is None or under(name) in among):
+            message = f"{name!r} repeats {first!r}"
+            path = (*root, name)
+            problems.append(Problem(path, message, "keep one of them", code="option-twice"))
+    return problems
 
 
 def server_problems(
@@ -79,15 +96,16 @@ def server_problems(
                 Problem((*root, name), message, "keep one of them", code="option-twice")
             )
         else:
-            problems += _server_problem((*root, name), key, value, table, backend)
+            problems += _server_problem((*root, name), key, value, version, backend)
         seen.setdefault(key, name)
     return problems
 
 
 def _server_problem(
-    path: Path, key: str, value: JsonValue, table: FlagTable, backend: Backend | None
+    path: Path, key: str, value: JsonValue, version: str, backend: Backend | None
 ) -> list[Problem]:
-    name, is_later = str(path[-1]), table.version != "1.2"
+    table = named_table(version)
+    name, is_later = str(path[-1]), dialect_of(version) != "1.2"
     if key in OURS:
         return [
             Problem(path, f"{name!r} is written by draftgate", OURS[key], code="option-is-ours")
@@ -96,7 +114,7 @@ def _server_problem(
         key, RENAMED, RENAMED_LATER if is_later else {}, REMOVED_LATER if is_later else {}
     )
     if moved:
-        return [_moved_problem(path, f"TensorRT-LLM {table.version}", moved)]
+        return [_moved_problem(path, f"{TITLE} {version}", moved)]
     if key == "backend":
         return _backend_problems(path, value, is_later)
     rules = file_keys(table, backend)
@@ -105,8 +123,8 @@ def _server_problem(
         return found or _inner_problems(path, key, value, table)
     if table.find(name):
         return option_problems({name: value}, table, {}, path[:-1])
-    message = f"TensorRT-LLM {table.version} has no option {name!r}"
-    hint = did_you_mean(key, {*rules, *map(under, table.flags)})
+    message = f"{TITLE} {version} has no option {name!r}"
+    hint = _meant(key, {*rules, *map(under, table.flags)}, OURS.get)
     if key in file_keys(table, None):
         message += f" on the {backend} backend"
         hint = "the method needs that backend: remove the option"
@@ -143,8 +161,16 @@ def _value_problems(path: Path, key: str, value: JsonValue, rule: ValueRule) -> 
         return [Problem(path, message, hint, code="option-value")]
     complaint = rule.complaint(value)
     if complaint is None:
-        return []
+        return _random_problems(path, key, value)
     return [Problem(path, f"{key}: {complaint[0]}", complaint[1], code="option-value")]
+
+
+def _random_problems(path: Path, key: str, value: JsonValue) -> list[Problem]:
+    """LoadFormat is read without case (llm_args.py, convert_load_format)."""
+    if key != "load_format" or not isinstance(value, str) or value.lower() != "dummy":
+        return []
+    message = f"load_format {value} is lossy: the weights are random"
+    return [Problem(path, message, "remove it", code="lossy")]
 
 
 def _inner_problems(path: Path, key: str, value: JsonValue, table: FlagTable) -> list[Problem]:
@@ -159,7 +185,7 @@ def _inner_problems(path: Path, key: str, value: JsonValue, table: FlagTable) ->
         if name in rules:
             problems += _value_problems((*path, name), name, inner, rules[name])
         else:
-            message = f"{key} of TensorRT-LLM {table.version} has no key {name!r}"
+            message = f"{key} of {table.engine} {table.version} has no key {name!r}"
             hint = did_you_mean(name, rules)
             problems.append(Problem((*path, name), message, hint, code="unknown-option"))
     return problems
@@ -185,7 +211,7 @@ def _extra_problems(profile: Profile, decoder: Decoder | None, version: str) -> 
         return [Problem(root, message, "remove it", code="option-is-ours")]
     if decoder is None:
         return []
-    problems: list[Problem] = []
+    problems = _twice_problems(extra, root)
     for name, value in extra.items():
         problems += _key_problems((*root, name), value, decoder, version)
         problems += _lossy_problems((*root, name), value, decoder, profile.lossless)
@@ -202,9 +228,10 @@ def _lossy_problems(
 
 
 def _key_problems(path: Path, value: JsonValue, decoder: Decoder, version: str) -> list[Problem]:
-    table, key = table_of(version), under(str(path[-1]))
-    is_later, rules = table.version != "1.2", decoder_keys(table, decoder)
-    owner = f"{decoder.kind} of TensorRT-LLM {table.version}"
+    table, key = named_table(version), under(str(path[-1]))
+    is_later, rules = dialect_of(version) != "1.2", decoder_keys(table, decoder)
+    owner = f"{decoder.kind} of {TITLE} {version}"
+    ours = {known: _ours(known, decoder, is_later) for known in (*rules, "decoding_type")}
     moved = _moved(
         key,
         SPECULATIVE_RENAMED,
@@ -213,17 +240,26 @@ def _key_problems(path: Path, value: JsonValue, decoder: Decoder, version: str) 
     )
     if moved:
         return [_moved_problem(path, owner, moved)]
+    if ours.get(key):
+        message = f"{path[-1]!r} is written by draftgate"
+        return [Problem(path, message, ours[key], code="option-is-ours")]
     if key not in rules:
         message = f"{owner} has no key {path[-1]!r}"
         hint = SPECULATIVE_EARLIER.get(key) if not is_later else None
-        return [Problem(path, message, hint or did_you_mean(key, rules), code="unknown-option")]
-    ours = _ours(key, decoder, is_later)
-    if ours:
-        message = f"{path[-1]!r} is written by draftgate"
-        return [Problem(path, message, ours, code="option-is-ours")]
+        hint = hint or _meant(key, {*rules}, ours.get)
+        return [Problem(path, message, hint, code="unknown-option")]
     found = _value_problems(path, key, value, rules[key]) + _sampling_problems(path, key, is_later)
     found += _gate_problems(path, key, decoder)
     return found or _inner_problems(path, key, value, table)
+
+
+def _meant(key: str, known: set[str], ours: Callable[[str], str | None]) -> str:
+    """A hint at what a user may write; `ours` says of the rest what to write instead."""
+    near = near_match(key, sorted(known))
+    if near and ours(near):
+        return f"did you mean {near!r}? {ours(near)}"
+    free = {name for name in known if not ours(name)}
+    return did_you_mean(key, free) if free else "draftgate writes all of its keys: remove it"
 
 
 def _ours(key: str, decoder: Decoder, is_later: bool) -> str:

@@ -16,9 +16,9 @@ from adapters.profile import (
     Tree,
     WithDraft,
 )
-from adapters.tensorrt_llm.decoder import dialect_of
+from adapters.tensorrt_llm.decoder import SUPPORTED, TITLE, dialect_of
 from adapters.tensorrt_llm.schedule import schedule_problems
-from adapters.tensorrt_llm.settings import POOL_MATCH, POOL_SLOTS, Case
+from adapters.tensorrt_llm.settings import POOL_MATCH, POOL_SLOTS, Case, has_shared_pool
 
 _LATER: Final = "it came with 1.3"
 # Docs of the features: no dynamic tree on MLA. The architectures that have it.
@@ -49,6 +49,13 @@ def no_method_problems(profile: Profile, version: str) -> list[Problem]:
     what, hint = (_NO_METHOD[dialect] | _NOWHERE)[method]  # type: ignore[operator]
     message = f"TensorRT-LLM {version} has {what}"
     return [Problem(("speculation", "method"), message, hint, code="no-method")]
+
+
+def too_old_problems(version: str) -> list[Problem]:
+    """Of every method: draftgate says it in a file for an option that the program has not."""
+    oldest = ".".join(map(str, SUPPORTED[0].since))
+    message = f"{TITLE} {version} is too old: trtllm-serve takes --config from {oldest} on"
+    return [Problem(_at("method"), message, f"use {oldest} or newer", code="version-too-old")]
 
 
 def method_problems(case: Case) -> list[Problem]:
@@ -96,7 +103,7 @@ def _ngram(case: Case) -> list[Problem]:
 
 def _suffix(case: Case) -> list[Problem]:
     spec: Suffix = case.spec
-    shared = spec.cached_requests > 0
+    shared = has_shared_pool(case)
     most = f", of at most {POOL_MATCH} tokens with a shared pool" if shared else ""
     lost = [
         ("max_depth", f"SA of TensorRT-LLM takes the longest match{most}: depth has no setting"),
@@ -118,7 +125,19 @@ def _suffix(case: Case) -> list[Problem]:
         )
         for key, message in lost
     ]
-    return problems + (_pool_problems(case) if shared else [])
+    if shared:
+        return problems + _pool_problems(case)
+    return problems + (_no_pool_problems(case) if spec.cached_requests else [])
+
+
+def _no_pool_problems(case: Case) -> list[Problem]:
+    message = (
+        f"a shared pool has at most {POOL_SLOTS} slots, fewer than max_batch_size, "
+        f"{case.given.batch_size}: guesses come from the request's own tokens only"
+    )
+    hint = f"write max_batch_size: {POOL_SLOTS} or less"
+    path = _at("cached_requests")
+    return [Problem(path, message, hint, severity="warning", code="pool-size")]
 
 
 def _pool_problems(case: Case) -> list[Problem]:

@@ -68,7 +68,7 @@ def schedule_problems(spec: Drafted, decoder: Decoder) -> list[Problem]:
         return []
     if is_native(spec, decoder):
         return _zero_problems(spec.schedule, decoder)
-    if decoder.reading and not getattr(spec, "tree", None) and fixed_gamma(spec):
+    if decoder.reading and not getattr(spec, "tree", None) and _largest(spec.schedule):
         message = (
             f"the first range has gamma {fixed_gamma(spec)}, and TensorRT-LLM wants the largest, "
             f"{_largest(spec.schedule)}, there"

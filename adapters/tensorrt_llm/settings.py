@@ -153,10 +153,18 @@ def _ngram(case: Case) -> list[Setting]:
     return found + ([_of("device", "")] if spec.device == "cpu" else [])
 
 
+def has_shared_pool(case: Case) -> bool:
+    """A pool has a slot for each request of a batch, at most POOL_SLOTS (SADecodingConfig). Where
+    the profile does not ask for one and it would end the start, there is none."""
+    spec: Suffix = case.spec
+    is_asked = "cached_requests" in spec.model_fields_set
+    return spec.cached_requests > 0 and (is_asked or case.given.batch_size <= POOL_SLOTS)
+
+
 def _suffix(case: Case) -> list[Setting]:
     spec: Suffix = case.spec
     found = [_of("method", "max_matching_ngram_size", -1, "the longest match")]
-    shared = spec.cached_requests > 0
+    shared = has_shared_pool(case)
     reason = "a pool of all requests" if shared else "this request's own tokens"
     found.append(_of("cached_requests", "enable_global_pool", shared, reason))
     if shared:
@@ -191,7 +199,8 @@ def _tree(case: Case, tree: Tree | None) -> list[Setting]:
         _of("tree.branches", "dynamic_tree_max_topK", tree.branches),
     ]
     if case.dialect == "1.2":  # overwritten with max_draft_len, see rules.py
-        return found
+        why = "a tree has as many guesses as it is deep: the engine sets it to max_draft_len"
+        return [*found, _of("tree.tokens", "", tree.tokens, why)]
     return [*found, _of("tree.tokens", "max_total_draft_tokens", tree.tokens)]
 
 

@@ -28,6 +28,7 @@ from adapters.vllm.rules import (
     runner_problems,
     weight_problems,
 )
+from adapters.vllm.rules_cache import cache_problems
 from adapters.vllm.rules_environment import environment_problems
 from adapters.vllm.rules_key import extra_problems
 from adapters.vllm.rules_option import conflict_problems, given_problems
@@ -119,6 +120,7 @@ def check(profile: Profile, worker: WorkerSpec) -> list[Problem]:
     problems += draft_problems(profile, worker)
     for rules in (
         draft_key_problems,
+        cache_problems,
         runner_problems,
         schedule_problems,
         conflict_problems,

@@ -6,6 +6,7 @@ Sources: vllm/config/speculative.py and vllm/config/vllm.py of 0.31.0, 0.32.0 an
 from collections.abc import Iterator
 
 from adapters.checkpoint import Checkpoint
+from adapters.launch import WorkerSpec
 from adapters.option import whole
 from adapters.problem import Path, Problem
 from adapters.profile import (
@@ -19,7 +20,6 @@ from adapters.profile import (
     WithDraft,
 )
 from adapters.vllm.asked import EXTRA, METHOD, Asked
-from adapters.vllm.settings import CACHE_TYPES
 
 # Only the first of this family's MTP layers is used: any gamma is a multiple of it.
 _ONE_MTP_LAYER = "MiMoV2"
@@ -57,21 +57,9 @@ def _no_mlp_speculator(asked: Asked) -> Problem:
 
 
 def draft_key_problems(asked: Asked) -> Iterator[Problem]:
-    """Parallel size and cache type of a draft."""
+    """Parallel size of a draft."""
     spec = asked.profile.speculation
-    if not isinstance(spec, WithDraft):
-        return
-    if spec.kv_cache_dtype and spec.kv_cache_dtype not in CACHE_TYPES:
-        message = f"vLLM has no KV cache of type {spec.kv_cache_dtype}"
-        hint = f"one of: {', '.join(sorted(CACHE_TYPES))}"
-        path: Path = ("speculation", "kv_cache_dtype")
-        yield Problem(path, message, hint, severity="lost", code="draft-cache-type")
-    inherited = asked.options.get("kv-cache-dtype", "auto")
-    if inherited != "auto" and not spec.kv_cache_dtype and "kv_cache_dtype" not in asked.extra:
-        message = f"the draft inherits the target's kv-cache-dtype, {inherited}"
-        hint = "heads for which that failed: #24505; say it with speculation.kv_cache_dtype"
-        yield Problem(METHOD, message, hint, severity="warning", code="draft-cache-inherited")
-    if spec.tensor_parallel:
+    if isinstance(spec, WithDraft) and spec.tensor_parallel:
         yield from _draft_ranks(asked, spec.tensor_parallel)
 
 
@@ -136,6 +124,7 @@ def weight_problems(asked: Asked) -> Iterator[Problem]:
 
 def _target_problems(asked: Asked, facts: Checkpoint) -> Iterator[Problem]:
     spec = asked.profile.speculation
+    yield from _context_problems(asked.worker, facts)
     if isinstance(spec, Mtp) and spec.draft is None:
         yield from _mtp_problems(spec.gamma, facts)
     is_text_only = asked.is_parallel or asked.method == "draft_model"
@@ -143,6 +132,18 @@ def _target_problems(asked: Asked, facts: Checkpoint) -> Iterator[Problem]:
         message = "the target takes images, and vLLM drafts from its text alone here"
         hint = "expect fewer accepted guesses on such requests, or use a method without a draft"
         yield Problem(METHOD, message, hint, severity="warning", code="multimodal")
+
+
+def _context_problems(worker: WorkerSpec, facts: Checkpoint) -> Iterator[Problem]:
+    """config/model.py: a longer one is refused; other options may stretch what the model has."""
+    served, made_for = worker.model.context, facts.context
+    is_allowed = worker.env.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") != "0"
+    is_stretched = any("overrides" in name for name in worker.args)
+    if served is None or made_for is None or served <= made_for or is_allowed or is_stretched:
+        return
+    message = f"{served} tokens are more than the model was made for: {made_for}"
+    hint = f"write at most {made_for}: vLLM does not start with more"
+    yield Problem(("models", worker.model.name, "context"), message, hint, code="context-length")
 
 
 def _mtp_problems(gamma: int, facts: Checkpoint) -> Iterator[Problem]:
@@ -158,8 +159,30 @@ def _mtp_problems(gamma: int, facts: Checkpoint) -> Iterator[Problem]:
 
 def _draft_problems(asked: Asked, facts: Checkpoint) -> Iterator[Problem]:
     spec = asked.profile.speculation
+    yield from _size_problems(asked, facts)
     heads = facts.head.length if facts.head else None
     if isinstance(spec, Medusa) and heads and heads != spec.gamma:
         # MedusaProposer guesses once with every head, whatever it is asked for.
         message = f"vLLM guesses with all {heads} heads, not {spec.gamma}"
         yield Problem(("speculation", "gamma"), message, f"write {heads}", code="medusa-heads")
+
+
+def _size_problems(asked: Asked, draft: Checkpoint) -> Iterator[Problem]:
+    """verify_equal_vocab_size_if_draft_model: padding of the embeddings counts.
+
+    Without the tokens adapters/fit/pairing.py compares the sizes itself.
+    """
+    target, model = asked.worker.model.facts, asked.worker.model
+    if asked.method != "draft_model" or asked.translates_vocabulary or target is None:
+        return
+    sizes = (draft.vocabulary_size, target.vocabulary_size)
+    is_known = draft.vocabulary and target.vocabulary and None not in sizes
+    if is_known and sizes[0] != sizes[1]:
+        name = asked.profile.draft_name or ""
+        message = (
+            f"the embedding of draft {name!r} has {sizes[0]} rows and the target's {sizes[1]}: "
+            "vLLM does not start"
+        )
+        hint = "use a draft with an embedding of the same size, or write other_vocabulary: true"
+        path: Path = ("models", model.name, "drafts", name)
+        yield Problem(path, message, hint, code="vocabulary-size")

@@ -42,20 +42,22 @@ _ONLY_FOR: Final[Mapping[str, frozenset[str]]] = {
     "xpress_topc": frozenset({"dflash"}),
     "draft_lm_head_quantization": frozenset({"eagle", "eagle3", "mtp"}),
 }
-# Accept drafts by dice or by a looser rule: the output is no longer the target's.
+# Accept drafts at random or by a looser rule: the output is no longer the target's.
 _LOSSY_RULES = frozenset({"synthetic", "fly"})
 _LOSSY_PREFIXES = ("synthetic_", "fly_")
+_RULE = "rejection_sample_method"
 _MEASURES = ("synthetic_acceptance_length", "synthetic_acceptance_rates")
 
 
 def extra_problems(asked: Asked) -> Iterator[Problem]:
     given = asked.given_extra
     if isinstance(given, str) and not is_json_object(given):
-        message = f"{shown(given)} is not JSON; a shell may have eaten its quotes"
+        message = f"{shown(given)} is no JSON object; a shell may have eaten its quotes"
         yield Problem(EXTRA, message, "write it as a YAML mapping", code="shell-json")
         return
     if not isinstance(given, dict):
-        yield Problem(EXTRA, "expected a mapping of speculative-config keys", code="bad-value")
+        message = "expected a mapping of speculative-config keys"
+        yield Problem(EXTRA, message, "write it as a YAML mapping", code="bad-value")
         return
     if given and not asked.profile.is_speculating:
         message = "method none has no speculative config"
@@ -77,6 +79,11 @@ def _each_key(asked: Asked, given: Mapping[str, JsonValue]) -> Iterator[Problem]
             yield Problem(path, message, hint, code="option-is-ours")
         elif found := key_problems({key: value}, rules, EXTRA, owner):
             yield from (respelled_key(p, name, value) for p in found)
+        elif name == _RULE and value not in rules[name].choices:
+            # Other options take several words, or any case; this one is compared as it stands.
+            message = f"{shown(value)} is not one of its values"
+            hint = f"one of: {', '.join(rules[name].choices)}"
+            yield Problem(path, message, hint, code="option-value")
         else:
             yield from _value_problems(asked, path, name, value)
         seen.add(name)
@@ -93,8 +100,10 @@ def _field_of(name: str, asked: Asked) -> str | None:
 def _value_problems(asked: Asked, path: Path, name: str, value: JsonValue) -> Iterator[Problem]:
     if value in (None, False):
         return
-    if (isinstance(value, str) and value in _LOSSY_RULES) or name.startswith(_LOSSY_PREFIXES):
-        yield lossy(path, f"{path[-1]}: {value}", asked.profile.lossless)
+    if name == _RULE and value in _LOSSY_RULES:
+        yield lossy(path, str(value), asked.profile.lossless)
+    elif name.startswith(_LOSSY_PREFIXES):
+        yield lossy(path, "it", asked.profile.lossless)
     methods = _ONLY_FOR.get(name, {asked.method})
     if asked.method not in methods and asked.profile.is_speculating:
         message = f"{path[-1]} is for {' and '.join(sorted(methods))}, not for {asked.method}"

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from adapters.flag import FlagTable
+from adapters.flag import FlagTable, dotted
 from adapters.option import Options, merge, whole
 from adapters.problem import Path, Problem
 from adapters.profile import Drafted
@@ -31,6 +31,7 @@ _OUTPUT = frozenset(
         "tokenizer",
     }
 )
+_DEFAULTS_OPTION = "override-generation-config"
 _REFUSED_DEFAULTS = frozenset({"min_p", "logit_bias"})
 
 
@@ -43,7 +44,8 @@ def given_problems(options: Options, table: FlagTable, root: Path = ()) -> Itera
         if flag.name == "disable-log-stats" and value is True:
             message = "it stops the counters that show that drafts are made and accepted"
             yield Problem(path, message, "remove it", code="no-metrics")
-        if flag.name == "load-format" and value == "dummy":
+        if flag.name == "load-format" and str(value).strip().lower() == "dummy":
+            # LoadConfig._lowercase_load_format
             message = "load-format dummy is lossy: the weights are random"
             yield Problem(path, message, "remove it", code="lossy")
 
@@ -56,7 +58,7 @@ def is_json_object(text: str) -> bool:
 def _decoded(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -190,12 +192,21 @@ def _refused_beside(asked: Asked) -> Iterator[Problem]:
 
 def _sampling_defaults(asked: Asked) -> Iterator[Problem]:
     """Defaults for every request that vLLM answers with 400 while speculating."""
-    given = asked.options.get("override-generation-config")
-    found = _decoded(given) if isinstance(given, str) else given
-    for name in sorted(_REFUSED_DEFAULTS & set(found if isinstance(found, dict) else ())):
-        message = f"override-generation-config makes {name} every request's default"
+    for name in sorted(_REFUSED_DEFAULTS & set(_generation_defaults(asked.options))):
+        message = f"{_DEFAULTS_OPTION} makes {name} every request's default"
         hint = f"remove {name}: vLLM answers 400 to it while speculating"
         yield Problem(METHOD, message, hint, code="sampling-default")
+
+
+def _generation_defaults(options: Options) -> Iterator[str]:
+    """Names in the mapping, in JSON text, and in options such as `….min_p`, which add to it."""
+    given = options.get(_DEFAULTS_OPTION)
+    found = _decoded(given) if isinstance(given, str) else given
+    yield from found if isinstance(found, dict) else ()
+    for name in options:
+        option, key = dotted(name)
+        if option == _DEFAULTS_OPTION and key:
+            yield key.replace("-", "_")
 
 
 def _arms_differ(asked: Asked) -> Iterator[Problem]:

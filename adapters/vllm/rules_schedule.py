@@ -9,27 +9,56 @@ from adapters.vllm.asked import Asked
 
 _PATH: Path = ("speculation", "schedule")
 # V1 proposers that take another gamma at every step; others assert that it is gamma
-# (vllm/v1/spec_decode of 0.31 and 0.32; _maybe_disable_dynamic_sd_for_v1 of 0.33). DSpark runs on
-# V2 only, which cuts drafts short itself.
-_SCHEDULED = frozenset({"ngram", "draft_model", "eagle", "eagle3", "mtp"})
-_SCHEDULED_SINCE_033 = _SCHEDULED | {"dflash", "dspark"}
+# (vllm/v1/spec_decode of 0.31 and 0.32, of which 0.32 ran all six on the CPU;
+# _maybe_disable_dynamic_sd_for_v1 of 0.33). DSpark runs on V2 only, which cuts drafts short itself.
+_SCHEDULED = frozenset({"ngram", "draft_model", "eagle", "eagle3", "mtp", "dflash"})
+_SCHEDULED_SINCE_033 = _SCHEDULED | {"dspark"}
 
 
 def schedule_problems(asked: Asked) -> Iterator[Problem]:
     spec = asked.drafted
     if spec is None or not spec.schedule:
         return
-    refused = list(_method_problems(asked, spec))
-    yield from refused
+    lost = list(_lost(asked, spec))
+    if lost:
+        yield from lost
+        return
+    yield from _never_proven(spec)
+    yield from _unreachable(asked, spec)
+    yield from _slow(asked)
+
+
+def is_followed(asked: Asked) -> bool:
+    """Whether the profile's schedule may be written: vLLM may die of one that it cannot follow."""
+    spec = asked.drafted
+    return spec is not None and bool(spec.schedule) and not any(_lost(asked, spec))
+
+
+def _lost(asked: Asked, spec: Drafted) -> Iterator[Problem]:
+    yield from _method_problems(asked, spec)
     ranks = whole(asked.options, "data-parallel-size", 1)
     if ranks > 1:
         # Ranks that chose different gammas would wait for each other for ever (config/vllm.py).
-        message = f"vLLM ignores a schedule with data-parallel-size {ranks}"
+        message = f"vLLM ignores a schedule with data-parallel-size {ranks}; {_without(spec)}"
         hint = "run one worker a rank and let the router balance them"
         yield Problem(_PATH, message, hint, severity="lost", code="schedule-data-parallel")
-    yield from _unreachable(asked, spec)
-    if not refused:
-        yield from _slow(asked)
+
+
+def _without(spec: Drafted) -> str:
+    """What is left where a fleet may degrade."""
+    return f"without it gamma stays {spec.gamma}"
+
+
+def _never_proven(spec: Drafted) -> Iterator[Problem]:
+    """The proof that a worker drafts is one request alone."""
+    tier = (spec.schedule or ())[0]
+    if tier.gamma == 0:
+        message = (
+            "the first range says 0: with one request at a time nothing shows that it drafts, "
+            "and a worker cannot become ready"
+        )
+        hint = "start the schedule with a gamma above 0, or use method none"
+        yield Problem((*_PATH, 0, "gamma"), message, hint, code="schedule-first")
 
 
 def _method_problems(asked: Asked, spec: Drafted) -> Iterator[Problem]:
@@ -40,7 +69,7 @@ def _method_problems(asked: Asked, spec: Drafted) -> Iterator[Problem]:
         return
     what = f"method {asked.method}" + (" on the GPU" if on_gpu else "")
     hint = f"leave the schedule out, or use one of: {', '.join(sorted(known))}"
-    message = f"with {what} {_what_happens(asked)}"
+    message = f"with {what} {_what_happens(asked)}; {_without(spec)}"
     yield Problem(_PATH, message, hint, severity="lost", code="schedule-method")
 
 

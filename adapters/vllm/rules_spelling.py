@@ -112,7 +112,7 @@ def respelled_key(problem: Problem, name: str, value: JsonValue) -> Problem:
 
 def _renamed(problem: Problem, name: str, version: str, hint: str) -> Problem:
     known_here = f" {version}" if version else ""
-    message = f"{name} is another age's name, which vLLM{known_here} does not know"
+    message = f"{name} is a name of other versions, which vLLM{known_here} does not know"
     return replace(problem, message=message, hint=hint, code="renamed-option")
 
 

@@ -18,6 +18,7 @@ from adapters.profile import (
 )
 from adapters.setting import Setting
 from adapters.vllm.asked import METHOD, Asked
+from adapters.vllm.rules_schedule import is_followed
 
 # The largest default of max-num-seqs, on GPUs of 70 GiB and more (vllm/engine/arg_utils.py).
 MOST_SEQUENCES = 1024
@@ -42,7 +43,7 @@ def settings_of(asked: Asked) -> Iterator[Setting]:
         yield from _suffix(spec)
     if isinstance(spec, WithDraft):
         yield from _draft_settings(spec)
-    if spec.schedule:
+    if is_followed(asked):
         how = "ranges with both ends; the open one ends at max-num-seqs"
         ranges: JsonValue = [list(found) for found in ranges_of(spec, asked)]
         yield Setting(("speculation", "schedule"), SCHEDULE, ranges, how)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from adapters.document import read_document
-from adapters.native import native_problems
+from adapters.native import method_problems, native_problems
 from adapters.problem import Problem, sort_problems
 from adapters.reading import check_profile, with_problems
 from orchestrator.deployment import read_deployment
@@ -47,7 +47,7 @@ def check_file(file: Path) -> list[Problem]:
         return list(read_deployment(file, str(file)).problems)
     reading = check_profile(document)
     if reading.value is not None:
-        found = native_problems(reading.value)
+        found = [*native_problems(reading.value), *method_problems(reading.value)]
         is_found_by_name = file.absolute().parent.name == "profiles"
         if is_found_by_name and reading.value.profile not in (file.stem, "unread"):
             message = f"fleets find a profile by its file's name, {file.stem!r}"

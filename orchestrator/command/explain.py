@@ -14,6 +14,8 @@ import click
 
 from adapters import ADAPTERS
 from adapters.contract import Adapter
+from adapters.dialect import Dialect
+from adapters.document import read_document
 from adapters.explain import Account, Explanation, explain
 from adapters.fit.memory import describe, estimate, obstacle
 from adapters.launch import WorkerSpec
@@ -22,36 +24,45 @@ from adapters.support import span
 from orchestrator.command.subject import (
     engine_of,
     profile_of,
+    version_of,
     warn_of_unused_draft,
     worker_of,
 )
 from orchestrator.errors import InputError
+from orchestrator.fleet_file import is_fleet
 
 _WIDEST = 110  # columns
 _VALUE = 24  # columns for a value
-_FATES = """honoured: as written; translated: in other words or numbers; changed: the engine does
-something else; refused: not rendered; elsewhere: an option of another engine"""
+_NOTE = 6  # columns before a note
+_DROPPED = "(degrade: allow drops it)"
+_LEGEND = """runs: yes; partly: some keys are changed; no: refused
+honoured: as written; translated: in other words or numbers; changed: the engine does something
+else; refused: not rendered; elsewhere: an option of another engine
+*: a fleet with `degrade: allow` drops it, and runs the rest"""
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """One version's explanation."""
+    """One version's explanation. `dialect` is set where every version was asked for."""
 
     engine: str
     adapter: Adapter
     version: str
     found: Explanation
     memory: tuple[str, ...] = ()
+    dialect: Dialect | None = None
 
     @property
-    def is_refused(self) -> bool:
-        is_fatal = any(problem.is_fatal for problem in self.found.beside)
-        return is_fatal or any(account.fate == "refused" for account in self.found.accounts)
+    def runs(self) -> str:
+        if self.found.is_refused:
+            return "no*" if self.found.is_droppable else "no"
+        return "partly" if self.found.is_changed else "yes"
 
     def as_json(self) -> dict[str, object]:
         return {
             "engine": self.engine,
             "version": self.version,
+            "runs": self.runs,
             "keys": [account.as_json() for account in self.found.accounts],
             "memory": list(self.memory),
             "problems": [problem.as_json() for problem in self.found.beside],
@@ -62,13 +73,18 @@ class _Answer:
 @click.argument("source", metavar="PROFILE", type=click.Path(path_type=Path))
 @click.option("--engine", help=f"One of: {', '.join(sorted(ADAPTERS))}.")
 @click.option("--engine-version", help="Version of the engine; default: the newest known.")
-@click.option("--all", "is_all", is_flag=True, help="Every known version of every engine.")
+@click.option(
+    "--all",
+    "is_all",
+    is_flag=True,
+    help="Every known version of every engine, or of the one named.",
+)
 @click.option("--model", default="model", show_default=True, help="Path or hub id of the target.")
 @click.option("--draft", help="Path or hub id of the draft; default: one is assumed.")
 @click.option("--context", type=click.IntRange(16), help="Served context, in tokens.")
 @click.option(
     "--memory-gib",
-    type=click.FloatRange(0, min_open=True),
+    type=click.FloatRange(0, 1e6, min_open=True),
     help="Memory for weights and KV cache, in GiB.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON.")
@@ -80,6 +96,7 @@ def command(source: Path, is_all: bool, as_json: bool, **options: Any) -> int:
     code is 0 unless the profile itself cannot be read.
     """
     _require_one(is_all, options)
+    _require_no_fleet(source)
     _, profile = profile_of(source)
     warn_of_unused_draft(profile, options["draft"])
     answers = list(_answers(profile, is_all, options))
@@ -96,22 +113,32 @@ def command(source: Path, is_all: bool, as_json: bool, **options: Any) -> int:
 
 
 def _require_one(is_all: bool, options: dict[str, Any]) -> None:
-    if is_all and (options["engine"] or options["engine_version"]):
-        raise InputError("--all is every version of every engine: leave out --engine")
+    if is_all and options["engine_version"]:
+        raise InputError("--all is every known version: leave out --engine-version")
     if not is_all and not options["engine"]:
         raise InputError(f"name one with --engine ({', '.join(sorted(ADAPTERS))}), or use --all")
+
+
+def _require_no_fleet(source: Path) -> None:
+    if source.is_file() and is_fleet(read_document(source)):
+        raise InputError(
+            f"{source} is a fleet, and a profile is explained: name one of its profiles, "
+            "or use draftgate check or draftgate render"
+        )
 
 
 def _answers(profile: Profile, is_all: bool, options: dict[str, Any]) -> Iterator[_Answer]:
     """A draft is assumed where none is given: which one is not the question."""
     options = {**options, "draft": options["draft"] or "DRAFT"}
-    for engine in [engine_of(name) for name in (ADAPTERS if is_all else [options["engine"]])]:
+    every = is_all and not options["engine"]
+    for engine in [engine_of(name) for name in (ADAPTERS if every else [options["engine"]])]:
         adapter = ADAPTERS[engine]
-        version = options["engine_version"] or adapter.SUPPORTED[-1].name
-        for name in [d.name for d in adapter.SUPPORTED] if is_all else [version]:
-            worker = worker_of(profile, engine, name, options)
+        dialects = adapter.SUPPORTED if is_all else (None,)
+        for dialect in dialects:
+            version = dialect.name if dialect else version_of(adapter, options["engine_version"])
+            worker = worker_of(profile, engine, version, options)
             found = explain(adapter, profile, worker)
-            yield _Answer(engine, adapter, name, found, _memory(profile, worker))
+            yield _Answer(engine, adapter, version, found, _memory(profile, worker), dialect)
 
 
 def _memory(profile: Profile, worker: WorkerSpec) -> tuple[str, ...]:
@@ -135,15 +162,14 @@ def _words(answer: _Answer) -> str:
 
 def _title(group: Sequence[_Answer]) -> tuple[str, str]:
     """The engine, and the version that was asked for or the range of those that are alike."""
-    adapter, versions = group[0].adapter, [answer.version for answer in group]
-    alike = [dialect for dialect in adapter.SUPPORTED if dialect.name in versions]
-    return adapter.TITLE, span(adapter, alike) if len(versions) > 1 else versions[0]
+    adapter, alike = group[0].adapter, [answer.dialect for answer in group if answer.dialect]
+    return adapter.TITLE, span(adapter, alike) if alike else group[0].version
 
 
 def _matrix(groups: Sequence[Sequence[_Answer]]) -> Iterator[str]:
     """Rows are keys, columns are versions; neighbours with one explanation share a column."""
-    fates = [{a.key: a.fate for a in _shown(group[0].found)} for group in groups]
-    keys = list(dict.fromkeys(key for column in fates for key in column))
+    columns = [{"runs": g[0].runs, **{a.key: _fate(a) for a in _shown(g[0].found)}} for g in groups]
+    keys = list(dict.fromkeys(key for column in columns for key in column))
     titles = [_title(group) for group in groups]
     widths = [max(len(text) for text in (*title, "translated")) for title in titles]
     first = max(len(key) for key in keys)
@@ -151,9 +177,13 @@ def _matrix(groups: Sequence[Sequence[_Answer]]) -> Iterator[str]:
         for line in (0, 1):
             yield _line(first, "", widths[part], [title[line] for title in titles[part]])
         for key in keys:
-            yield _line(first, key, widths[part], [c.get(key, "") for c in fates[part]])
+            yield _line(first, key, widths[part], [c.get(key, "") for c in columns[part]])
         yield ""
-    yield f"{_FATES}\n"
+    yield f"{_LEGEND}\n"
+
+
+def _fate(account: Account) -> str:
+    return f"{account.fate}*" if account.is_droppable else account.fate
 
 
 def _parts(first: int, widths: Sequence[int]) -> Iterator[slice]:
@@ -178,37 +208,49 @@ def _line(first: int, key: str, widths: Sequence[int], cells: Sequence[str]) -> 
 
 
 def _details(profile: Profile, group: Sequence[_Answer]) -> Iterator[str]:
+    """Beside other versions only what is told to the engine, or needs telling of it."""
     title, versions = _title(group)
-    found = group[0].found
+    answer, found = group[0], group[0].found
     versions = "(all versions)" if versions == "all" else versions
-    refused = ": refused" if group[0].is_refused else ""
-    yield f"{profile.profile} on {title} {versions}{refused}"
-    accounts = _shown(found)
-    width = max(len(account.key) for account in accounts)
-    value_width = min(_VALUE, max(len(_value(account)) for account in accounts))
+    yield f"{profile.profile} on {title} {versions}{_refused(found)}"
+    accounts = [a for a in _shown(found) if not (answer.dialect and a.is_silent)]
+    width = max((len(account.key) for account in accounts), default=0)
+    value_width = min(_VALUE, max((len(_value(account)) for account in accounts), default=0))
     for account in accounts:
         yield from _lines(account, width, value_width)
-    for line in group[0].memory:
+    for line in answer.memory:
         yield from _wrapped(f"memory: {line}", "  ")
     for problem in found.beside:
         yield from _wrapped(str(problem).replace("\n    ", " "), "  ")
     yield ""
 
 
+def _refused(found: Explanation) -> str:
+    if not found.is_refused:
+        return ""
+    return ": refused (degrade: allow runs the rest)" if found.is_droppable else ": refused"
+
+
 def _lines(account: Account, width: int, value_width: int) -> Iterator[str]:
-    """Key, value, fate and native words; a long value has a line of its own, and so has a note."""
+    """Key, value, fate and native words; what is too long for its column has lines of its own."""
     value = _value(account)
     if len(value) > value_width:
         yield f"  {account.key:<{width}}  {value}"
         head = f"  {'':<{width}}  {'':<{value_width}}  "
     else:
         head = f"  {account.key:<{width}}  {value:<{value_width}}  "
-    at = " " * (len(head) + 12)
-    words = [line for native in account.native for line in _wrapped(native, at)] or [at]
-    yield f"{head}{account.fate:<10}  {words[0].strip()}".rstrip()
+    at = len(head) + 12
+    texts = (_DROPPED,) if account.is_droppable else account.native
+    room = _columns() - max((len(text) for text in texts), default=0)
+    if room < at:  # as far before their column as one line of each needs
+        indent = " " * max(_NOTE, room)
+        words = ["", *(line for text in texts for line in _wrapped(text, indent))]
+    else:
+        words = [f"{'':<{at}}{text}" for text in texts]
+    yield f"{head}{account.fate:<10}  {words[0].strip() if words else ''}".rstrip()
     yield from words[1:]
     for note in account.notes:
-        yield from _wrapped(note, "      ")
+        yield from _wrapped(note, " " * _NOTE)
 
 
 def _value(account: Account) -> str:
@@ -219,8 +261,15 @@ def _value(account: Account) -> str:
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
-    width = max(_columns(), len(indent) + 32)
-    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=f"{indent}  ")
+    """Broken at spaces only: names of options are to be copied."""
+    return textwrap.wrap(
+        text,
+        max(_columns(), len(indent) + 32),
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _columns() -> int:

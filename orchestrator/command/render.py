@@ -1,6 +1,7 @@
 """draftgate render: what an engine is started with."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,14 @@ import click
 
 from adapters import ADAPTERS
 from adapters.document import read_document
-from adapters.launch import Launch
+from adapters.launch import FILES, Launch
 from adapters.problem import Problem
 from adapters.reading import with_problems
 from adapters.worker_check import worker_problems
 from orchestrator.command.subject import (
     engine_of,
     profile_of,
+    version_of,
     warn,
     warn_of_unused_draft,
     worker_of,
@@ -22,6 +24,9 @@ from orchestrator.command.subject import (
 from orchestrator.deployment import Member, read_deployment
 from orchestrator.errors import InputError
 from orchestrator.fleet_file import is_fleet
+
+_FILES_NOTE = f"""note: {FILES} is the folder that draftgate writes the files below into;
+save them yourself and put that folder's path there to start the engine by hand"""
 
 
 @click.command()
@@ -33,7 +38,7 @@ from orchestrator.fleet_file import is_fleet
 @click.option("--context", type=click.IntRange(16), help="Served context, in tokens.")
 @click.option(
     "--memory-gib",
-    type=click.FloatRange(0, min_open=True),
+    type=click.FloatRange(0, 1e6, min_open=True),
     help="Memory for weights and KV cache, in GiB.",
 )
 @click.option(
@@ -82,9 +87,16 @@ def _render_fleet(source: Path, form: str) -> int:
         launches = {m.name: _member_json(m) for m in deployment.members}
         click.echo(json.dumps(launches, indent=1))
     else:
+        _tell_of_files([member.launch for member in deployment.members])
         for member in deployment.members:
             click.echo(f"# {member.name}\n{member.launch.text()}", nl=True)
     return 0
+
+
+def _tell_of_files(launches: Iterable[Launch]) -> None:
+    """On stderr, so that the launch can still be piped."""
+    if any(launch.files for launch in launches):
+        click.echo(_FILES_NOTE, err=True)
 
 
 def _member_json(member: Member) -> dict[str, object]:
@@ -94,7 +106,7 @@ def _member_json(member: Member) -> dict[str, object]:
 def _render_profile(source: Path, engine: str | None, form: str, options: dict[str, Any]) -> int:
     name = engine_of(engine)
     adapter = ADAPTERS[name]
-    version = options["engine_version"] or adapter.SUPPORTED[-1].name
+    version = version_of(adapter, options["engine_version"])
     reading, profile = profile_of(source)
     if options["draft"] is None and profile.draft_name is not None:
         method = profile.speculation.method
@@ -111,6 +123,7 @@ def _render_profile(source: Path, engine: str | None, form: str, options: dict[s
     if launch is None:
         raise InputError(reading.problems)
     warn(reading.problems)
+    _tell_of_files([launch])
     click.echo(launch.text(), nl=False)
     return 0
 

@@ -1,5 +1,5 @@
-"""Real vLLM on the CPU: every profile kind launched by `up`, proved by the gate, routed; and the
-gate's own proof: a wrong verify step and a wrong model in the same engine are caught."""
+"""Real vLLM on the CPU: profiles launched by `up`, proved by the gate, routed; and the gate's own
+proof: a wrong verify step and a wrong model in the same engine are caught."""
 
 import json
 import subprocess
@@ -10,18 +10,11 @@ import httpx
 import pytest
 
 from tests.harness import ROOT, TestFleet, fleet_of, free_port, until
+from tests.vllm_fleet import CONTEXT, PROMPTS, engine_yaml, write_profile, write_prompts
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 METHODS = ("ngram", "draft_model", "eagle3", "suffix")
-PROMPTS = (
-    "The river runs past the mill and the mill runs",
-    "one two three four one two three four one two",
-    "def add(a, b):\n    return a + b\n\ndef sub(a, b):\n    return",
-    "The name of the town is",
-    "red green blue red green blue red",
-    "A list of words: apple, pear, plum, apple,",
-)
 
 
 def fleet_yaml(python: Path, models: Path, workers: list[str]) -> str:
@@ -36,20 +29,9 @@ fleet: vllm-test
 models:
   tiny:
     target: {models / "target"}
-    context: 512
+    context: {CONTEXT}
     drafts: {{draft_model: {models / "draft"}, eagle3: {models / "eagle3"}}}
-engines:
-  vllm:
-    command: {python}
-    args: {{dtype: float32, enforce-eager: true, max-num-seqs: 4, kv-cache-memory-bytes: 64M}}
-    env:
-      VLLM_ENABLE_V1_MULTIPROCESSING: "0"
-      VLLM_CPU_OMP_THREADS_BIND: nobind
-      VLLM_NO_USAGE_STATS: "1"
-      OMP_NUM_THREADS: "1"
-      NUMBA_NUM_THREADS: "1"
-      HF_HUB_OFFLINE: "1"
-    start_timeout_s: 300
+{engine_yaml(python)}
 workers:
 {lines}
 types: [{{type: edit, when: {{last_user: town}}}}, {{type: chat}}]
@@ -69,14 +51,10 @@ def methods(python: Path) -> list[str]:
 def make_fleet(
     folder: Path, python: Path, models: Path, workers: list[str], **env: str
 ) -> TestFleet:
-    profiles = folder / "profiles"
-    profiles.mkdir()
     for method in METHODS:
-        lookup = "  lookup: {min: 2, max: 4}\n" if method == "ngram" else ""
-        text = f"profile: {method}\nspeculation:\n  method: {method}\n  gamma: 4\n{lookup}"
-        (profiles / f"{method}.yaml").write_text(text)
-    lines = [{"type": "chat", "prompt": text, "max_tokens": 48} for text in PROMPTS]
-    (folder / "prompts.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+        lookup = "\nlookup: {min: 2, max: 4}" if method == "ngram" else ""
+        write_profile(folder, method, f"method: {method}\ngamma: 4{lookup}")
+    write_prompts(folder)
     return TestFleet(folder, fleet_yaml(python, models, workers), env)
 
 
@@ -186,6 +164,6 @@ def test_synthetic_acceptance_is_refused(
     done = fleet.run("check", str(fleet.file))
     assert done.returncode == 2
     path = "engine.vllm.speculative_config.rejection_sample_method"
-    assert f"ngram.yaml:6:63: {path}: rejection_sample_method: synthetic is lossy" in done.stdout
+    assert f"ngram.yaml:6:63: {path}: synthetic is lossy" in done.stdout
     assert fleet.run("up", str(fleet.file)).returncode == 2
     assert not fleet.processes()

@@ -27,7 +27,7 @@ GOOD = "profile: edit\nspeculation: {method: ngram, gamma: 4}\n"
 BAD = "profile: edit\nspeculation: {method: ngram, gamma: 400, lookup: {min: 3, max: 3}}\n"
 FLEET = """\
 fleet: f
-models: {small: {target: m.gguf}}
+models: {small: {target: org/m}}
 workers:
   - {name: plain-0, engine: llama_cpp, model: small, profile: plain, port: 8501}
 """
@@ -252,7 +252,7 @@ def test_render_of_a_fleet(run: Run, tmp_path: Path) -> None:
     (tmp_path / "fleet.yaml").write_text(FLEET)
     code, out, err = run("render", "fleet.yaml")
     assert (code, err) == (0, "")
-    assert out.startswith("# plain-0\n/bin/engine\n--model\n")
+    assert out.startswith("# plain-0\n/bin/engine\n--hf-repo\n")
     data: dict[str, Any] = json.loads(run("render", "fleet.yaml", "--format", "json")[1])
     assert data["plain-0"]["argv"][0] == "/bin/engine"
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from adapters.contract import Adapter
+from adapters.problem import Problem, path_text
 from orchestrator import deployment as module
 from orchestrator.deployment import Deployment, read_deployment
 from orchestrator.errors import EngineError, InputError
@@ -59,8 +60,33 @@ def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Read:
     return read_files
 
 
+def problems(deployment: Deployment) -> list[Problem]:
+    """Without those of weights that these tests do not have."""
+    return [p for p in deployment.problems if p.code not in ("weights-missing", "unchecked")]
+
+
 def told(deployment: Deployment) -> list[str]:
-    return [str(p).splitlines()[0] for p in deployment.problems]
+    return [str(p).splitlines()[0] for p in problems(deployment)]
+
+
+def test_paths_that_lead_nowhere_are_told(read: Read, tmp_path: Path) -> None:
+    found = [p for p in read().problems if p.code == "weights-missing"]
+    assert [(path_text(p.path), p.severity) for p in found] == [
+        ("models.small.drafts.eagle3", "warning"),
+        ("models.small.target", "warning"),
+    ]
+    (tmp_path / "m.gguf").touch()
+    assert len([p for p in read().problems if p.code == "weights-missing"]) == 1
+
+
+def test_a_lossy_variable_that_workers_would_inherit_is_told(
+    read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_TEST_FORCE_LOAD_FORMAT", "dummy")
+    fleet = GOOD.replace("edit-0, engine: llama_cpp", "edit-0, engine: vllm")
+    (line,) = (line for line in told(read(fleet)) if "[lossy]" in line)
+    assert "in draftgate's own environment, which workers inherit" in line
+    assert "[lossy]" not in "".join(told(read()))
 
 
 def test_a_good_fleet_is_rendered(read: Read, tmp_path: Path) -> None:
@@ -105,7 +131,7 @@ def test_engines_elsewhere_are_not_asked(read: Read, engine: list[str]) -> None:
 
 def test_the_version_of_an_engine_elsewhere_is_to_be_written(read: Read) -> None:
     deployment = read(ELSEWHERE)
-    assert [p.code for p in deployment.problems] == ["external-version"]
+    assert [p.code for p in problems(deployment)] == ["external-version"]
     assert deployment.require()
 
 
@@ -188,7 +214,7 @@ LOST = "profile: edit\nspeculation: {method: eagle3, gamma: 4, tensor_parallel: 
 @pytest.mark.parametrize(("line", "is_fatal"), [("", True), ("degrade: allow\n", False)])
 def test_degrade_decides_what_a_lost_key_is(read: Read, line: str, is_fatal: bool) -> None:
     deployment = read(GOOD + line, edit=LOST)
-    (problem,) = (p for p in deployment.problems if p.code != "unchecked")
+    (problem,) = problems(deployment)
     assert problem.is_fatal is is_fatal
     assert "no tensor parallel size" in problem.message
     assert bool(deployment.member("edit-0").launch.argv) is not is_fatal

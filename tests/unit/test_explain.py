@@ -14,6 +14,11 @@ from adapters.profile import Profile
 from orchestrator.cli import main
 
 VERSIONS = [(e, d.name) for e, adapter in ADAPTERS.items() for d in adapter.SUPPORTED]
+PROFILES = {
+    "tree": "speculation: {method: eagle3, gamma: 4, tree: {branches: 4, tokens: 16}}\n",
+    "draft-sampling": "speculation: {method: draft_model, gamma: 4}\n"
+    "engine: {llama_cpp: {spec-draft-sampling: probabilistic}}\n",
+}
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -31,6 +36,8 @@ def accounts(engine: str, version: str, /, **fields: Any) -> dict[str, Account]:
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     monkeypatch.chdir(tmp_path)
+    for name, text in PROFILES.items():
+        (tmp_path / f"{name}.yaml").write_text(f"profile: {name}\n{text}")
 
     def run_command(*arguments: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as stop:
@@ -83,6 +90,24 @@ def test_every_key_of_a_refused_method_is_refused() -> None:
     assert "ngram" in found["speculation.method"].notes[0]
 
 
+def test_what_degrade_would_drop_is_told_from_what_stays_refused() -> None:
+    tree = {"branches": 4, "tokens": 16}
+    spec = {"method": "eagle3", "gamma": 4, "draft": "draft_model", "tree": tree}
+    found = accounts("vllm", "0.32", speculation=spec)
+    assert found["speculation.tree.branches"].fate == "refused"
+    assert found["speculation.tree.branches"].is_droppable
+    found = accounts("llama_cpp", "b11434", speculation={"method": "suffix", "gamma": 4})
+    assert not any(account.is_droppable for account in found.values())
+
+
+def test_what_is_said_of_a_part_of_a_key_names_the_part() -> None:
+    native = {"vllm": {"speculative_config": {"rejection_sample_method": "synthetic"}}}
+    found = accounts("vllm", "0.32", speculation={"method": "ngram", "gamma": 4}, engine=native)
+    notes = found["engine.vllm.speculative_config"].notes
+    assert notes
+    assert all(note.count("rejection_sample_method: ") == 1 for note in notes)
+
+
 def test_native_options_are_the_engines_own_anothers_or_refused() -> None:
     options = {"max-num-seqs": 8, "no-such-option": 1}
     native = {"vllm": options, "llama_cpp": {"threads": 2}}
@@ -117,6 +142,13 @@ def test_a_key_that_an_adapter_forgets_is_told_as_a_bug(monkeypatch: pytest.Monk
     assert "bug" in found["speculation.gamma"].notes[0]
 
 
+@pytest.mark.parametrize(("engine", "version"), VERSIONS)
+def test_nothing_native_comes_of_a_refused_key(engine: str, version: str) -> None:
+    for method in ("suffix", "ngram", "medusa"):
+        found = accounts(engine, version, speculation={"method": method, "gamma": 4})
+        assert not any(a.native for a in found.values() if a.fate == "refused")
+
+
 # As printed.
 
 
@@ -142,9 +174,56 @@ def test_every_version_at_once(run: Run) -> None:
     assert code == 0
     for adapter in ADAPTERS.values():
         assert out.count(f"high-load on {adapter.TITLE} ") >= 1
-    table = out.partition("\n\nhonoured: ")[0]
+    table = out.partition("\n\nruns: ")[0]
     assert any(line.split()[:1] == ["speculation.schedule"] for line in table.splitlines())
     assert max(len(line) for line in table.splitlines()) <= 110
+
+
+def test_every_version_of_one_engine(run: Run) -> None:
+    code, out, _ = run("high-load", "--all", "--engine", "sglang")
+    assert code == 0
+    assert "high-load on SGLang " in out
+    assert "vLLM" not in out
+
+
+def test_the_table_begins_with_whether_it_runs(run: Run) -> None:
+    out = run("suffix", "--all")[1]
+    row = next(line.split() for line in out.splitlines() if line.startswith("runs "))
+    assert set(row[1:]) <= {"yes", "partly", "no", "no*"}
+    assert row[1] == "no"  # llama.cpp
+
+
+def test_versions_are_ranges_as_in_the_documents(run: Run) -> None:
+    out = run("draft-sampling.yaml", "--all", "--engine", "llama_cpp")[1]
+    assert "b10306 to b10661" in out
+    assert "b10662 to b11549" in out
+    assert "b10434" not in out.partition("\n\nruns: ")[0]
+
+
+def test_details_of_every_version_leave_out_what_no_engine_is_told(run: Run) -> None:
+    assert "needs no option" in run("high-load", "--engine", "vllm")[1]
+    details = run("high-load", "--all")[1].partition("\n\nruns: ")[2]
+    assert "needs no option" not in details
+    assert "elsewhere  " not in details
+
+
+def test_a_key_that_degrade_would_drop_is_marked(run: Run) -> None:
+    out = run("tree.yaml", "--engine", "vllm")[1]
+    assert out.startswith("tree on vLLM 0.33: refused (degrade: allow runs the rest)\n")
+    assert out.count("(degrade: allow drops it)") == 2
+    table = run("tree.yaml", "--all")[1].partition("\n\nruns: ")[0]
+    assert "no*" in table
+    assert "refused*" in table
+
+
+def test_names_of_options_are_never_broken(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.command.explain._columns", lambda: 60)
+    out = run("tree.yaml", "--engine", "tensorrt_llm", "--engine-version", "1.3")[1]
+    options = ("max_total_draft_tokens: 16", "dynamic_tree_max_topK: 4", "decoding_type: Eagle3")
+    for option in options:
+        line = next(line for line in out.splitlines() if option in line)
+        assert line.split("  ")[-1].strip() == f"speculative_config.{option}"
+        assert len(line) <= 60 or line.startswith("      speculative_config")
 
 
 def test_as_json(run: Run) -> None:
@@ -155,7 +234,8 @@ def test_as_json(run: Run) -> None:
     assert [(a["engine"], a["version"]) for a in data["answers"]] == VERSIONS
     for answer in data["answers"]:
         assert {key["key"] for key in answer["keys"]} >= {"speculation.method", "lossless"}
-        assert all(set(k) == {"key", "value", "fate", "native", "notes"} for k in answer["keys"])
+        own = {"key", "value", "fate", "degrade", "native", "notes"}
+        assert all(set(key) == own for key in answer["keys"])
 
 
 def test_an_unknown_version_is_said_below(run: Run) -> None:
@@ -175,7 +255,10 @@ def test_a_draft_is_assumed_and_one_that_is_not_used_is_told(run: Run) -> None:
     [
         (["plain"], "--engine"),
         (["plain", "--engine", "vlm"], "did you mean 'vllm'?"),
-        (["plain", "--all", "--engine", "vllm"], "leave out --engine"),
+        (["plain", "--all", "--engine-version", "0.32"], "leave out --engine-version"),
+        (["plain", "--all", "--engine", "vlm"], "did you mean 'vllm'?"),
+        (["plain", "--engine", "vllm", "--engine-version", "latest"], "known of vLLM: 0.31, 0.32"),
+        (["fleet.yaml", "--engine", "vllm"], "fleet.yaml is a fleet"),
         (["plane", "--engine", "vllm"], "did you mean 'plain'?"),
         (["bad.yaml", "--engine", "vllm"], "bad.yaml:2:37: speculation.gamma: must be at most"),
     ],
@@ -185,6 +268,7 @@ def test_what_cannot_be_explained_is_bad_input(
 ) -> None:
     text = "profile: edit\nspeculation: {method: ngram, gamma: 400}\n"
     (tmp_path / "bad.yaml").write_text(text)
+    (tmp_path / "fleet.yaml").write_text("fleet: f\nworkers: []\n")
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert words in err

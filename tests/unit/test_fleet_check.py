@@ -184,11 +184,27 @@ def test_a_regular_expression_is_compiled(folder: Path) -> None:
         ("HF_HUB_OFFLINE", False),
         ("TOKENIZERS_PARALLELISM", False),
         ("VLLM_NO_USAGE_STATS", False),
+        ("AWS_SECRET_ACCESS_KEY", True),
+        ("OPENAI_API_KEYS", True),
+        ("TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS", False),
+        ("SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION", False),
     ],
 )
 def test_secrets_do_not_stand_in_a_fleet(folder: Path, name: str, is_secret: bool) -> None:
     found = problems(folder, f"{GOOD}engines: {{llama_cpp: {{env: {{{name}: 'x'}}}}}}\n")
     assert bool(fatal(found)) is is_secret
+
+
+def test_every_variable_is_told_where_it_stands(folder: Path) -> None:
+    env = "{A_TOKEN: 'x', '1 2': 'x', B: 5, C: 'x', D_PASSWORD: 'x'}"
+    found = problems(folder, f"{GOOD}engines: {{llama_cpp: {{env: {env}}}}}\n")
+    told = [(p.path[-1], p.code) for p in found if p.is_fatal]
+    assert sorted(told) == [
+        ("1 2", "bad-variable"),
+        ("A_TOKEN", "secret"),
+        ("B", "bad-value"),
+        ("D_PASSWORD", "secret"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -137,3 +137,19 @@ def test_gpus_become_the_variable(gpus: tuple[int, ...] | None, variable: str | 
     assert spec.environment().get(GPU_VARIABLE) == variable
     assert spec.environment()["MODE"] == "a"
     assert env == {"MODE": "a"}
+
+
+def test_only_our_own_files_are_placed() -> None:
+    launch = Launch(
+        ("e",),
+        ("--config", "@files/a.yaml", "org@files/tok", "@files/x"),
+        (),
+        1,
+        files={"a.yaml": ""},
+    )
+    assert launch.placed("/run").arguments == (
+        "--config",
+        "/run/a.yaml",
+        "org@files/tok",
+        "@files/x",
+    )

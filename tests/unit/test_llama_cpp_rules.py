@@ -490,3 +490,24 @@ def test_names_are_options_or_are_gone(dialect: str) -> None:
     assert set(names.variables.values()) <= set(names.table.flags) | set(names.removed)
     assert all(names.table.find(name) is None for name in names.removed)
     assert [name for name in OURS if names.table.find(name) is None] == []
+
+
+def test_a_second_spelling_of_the_types_is_told() -> None:
+    spec = {"method": "ngram", "gamma": 8, "lookup": LOOKUP}
+    made = profile(spec, **{"spec-type": "ngram-map-k", "spec_type": "ngram-simple"})
+    (problem,) = llama_cpp.check(made, worker())
+    assert (problem.code, problem.path[-1]) == ("option-twice", "spec_type")
+
+
+@pytest.mark.parametrize("name", ["ssl-key-file", "ssl-cert-file", "api-prefix"])
+@pytest.mark.parametrize("version", DIALECTS)
+def test_a_worker_speaks_plain_http_without_a_prefix(name: str, version: str) -> None:
+    assert codes(llama_cpp.check_arguments({name: "/x"}, version)) == ["option-is-ours"]
+    variable = f"LLAMA_ARG_{name.upper().replace('-', '_')}"
+    assert codes(llama_cpp.check_environment({variable: "/x"}, version)) == ["option-is-ours"]
+
+
+def test_another_vocabulary_is_an_error_whatever_a_fleet_allows() -> None:
+    made = profile({"method": "draft_model", "gamma": 4, "other_vocabulary": True})
+    problems = llama_cpp.check(made, worker())
+    assert [(p.code, p.severity) for p in problems] == [("other-vocabulary", "error")]

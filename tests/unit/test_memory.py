@@ -270,6 +270,25 @@ def test_a_cache_that_is_never_full_costs_nothing() -> None:
     assert memory_problems(profile, worker(memory_gib=24, args={"max-num-seqs": 4}))
 
 
+@pytest.mark.parametrize("size", [float("inf"), float("nan"), 1e308, 1e12])
+def test_a_budget_without_bound_says_nothing(size: float) -> None:
+    """What holds for full caches is not said of caches that no engine can fill."""
+    profile = asked(expect={"acceptance_length": 1.0})
+    assert memory_problems(profile, worker(memory_gib=size)) == []
+    assert describe(memory(profile, worker(memory_gib=size))) == describe(memory(profile, worker()))
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-9, 1.0])
+def test_a_budget_below_the_weights(size: float) -> None:
+    assert only(memory_problems(asked(), worker(memory_gib=size))).code == "memory-full"
+    assert not any("nan" in line for line in describe(memory(asked(), worker(memory_gib=size))))
+
+
+def test_numbers_too_large_to_divide_by() -> None:
+    args = {"parallel": 10**400}
+    assert only(memory_problems(asked(), worker(memory_gib=24, args=args))).code == "memory-full"
+
+
 def test_without_a_budget_there_is_nothing_to_say() -> None:
     assert memory_problems(asked(expect={"acceptance_length": 1.0}), worker()) == []
 
@@ -279,10 +298,15 @@ def test_describe() -> None:
         "weights: target 15.26 GiB, draft 1.40 GiB",
         "KV cache a token: target 144.0 KiB, draft 112.0 KiB (x1.78)",
         "sequences of 8192 tokens at once: 7.8 without the draft, 3.7 with it",
-        "at most 5.00 tokens in 1.37 plain steps: x3.66",
+        "at most 5.00 tokens in the time of 1.37 plain steps, when memory is the bound: x3.66",
         "with a full cache at most x1.73 of plain's throughput",
     ]
     assert len(describe(memory(asked(), worker()))) == 3
+
+
+def test_without_room_for_a_sequence_there_is_no_throughput() -> None:
+    lines = describe(memory(asked(), worker(memory_gib=17.5)))
+    assert not any("throughput" in line for line in lines)
 
 
 def test_describe_without_a_draft() -> None:
@@ -293,7 +317,9 @@ def test_describe_without_a_draft() -> None:
         "sequences of 8192 tokens at once: 7.8",
     ]
     guessed = describe(memory(asked("ngram"), worker()))
-    assert guessed[-1] == "at most 5.00 tokens in one plain step: x5.00"
+    assert guessed[-1] == (
+        "at most 5.00 tokens in the time of one plain step, when memory is the bound: x5.00"
+    )
 
 
 def test_slots_that_llama_cpp_reserves() -> None:

@@ -9,7 +9,7 @@ from adapters import ADAPTERS
 from adapters.explain import explain
 from adapters.literature import ARXIV, LITERATURE, Entry
 from adapters.profile import Profile
-from adapters.support import Cell, cell, example, ideal_worker, rows, span
+from adapters.support import Cell, cell, example, ideal_worker, known, rows, span
 from scripts.methods import methods
 
 VERSIONS = [(e, d.name) for e, adapter in ADAPTERS.items() for d in adapter.SUPPORTED]
@@ -75,7 +75,10 @@ def test_a_cell_has_the_engines_words_or_a_reason_and_a_way_out(engine: str, ver
             assert not found.native, entry
         else:
             assert found.native, entry
-            assert bool(found.remarks) == (found.verdict == "partly"), entry
+            assert (found.verdict == "if changed") == bool(found.changed), entry
+            assert bool(found.changed) == bool(found.refusals), entry
+            assert bool(found.remarks) or found.verdict != "partly", entry
+            assert not found.remarks or found.verdict != "yes", entry
 
 
 @every_version
@@ -87,6 +90,27 @@ def test_the_keys_that_make_the_method_are_not_passed_over(engine: str, version:
         if profile is not None:
             found = explain(adapter, profile, ideal_worker(adapter, version))
             assert [a.key for a in found.accounts if a.fate == "unsaid"] == [], entry
+
+
+@every_version
+def test_partly_runs_as_printed_and_if_changed_runs_as_changed(engine: str, version: str) -> None:
+    adapter = ADAPTERS[engine]
+    for entry in LITERATURE:
+        found = cell(adapter, version, entry)
+        if entry.speculation is not None and found.verdict != "no":
+            worker = ideal_worker(adapter, version)
+            printed, runs = example(entry), example(entry, found.changed)
+            assert printed is not None
+            assert runs is not None
+            is_refused = any(p.is_fatal for p in adapter.check(printed, worker))
+            assert is_refused == (found.verdict == "if changed"), entry
+            assert not any(p.is_fatal for p in adapter.check(runs, worker)), entry
+
+
+@every_entry
+def test_every_variant_is_for_a_version_that_refuses_the_example(entry: Entry) -> None:
+    found = [cell(ADAPTERS[engine], version, entry).changed for engine, version in VERSIONS]
+    assert [variant for variant in entry.variants if variant not in found] == []
 
 
 def test_methods_that_no_engine_has_are_no_everywhere() -> None:
@@ -108,6 +132,8 @@ def test_known_cells() -> None:
     assert (vllm.verdict, vllm.native) == ("yes", ("method: eagle3",))
     llama = cell(ADAPTERS["llama_cpp"], "b11434", entry_of("EAGLE-3, chain"))
     assert (llama.verdict, llama.native) == ("yes", ("--spec-type draft-eagle3",))
+    ngram = cell(ADAPTERS["sglang"], "0.5.22", entry_of("Prompt lookup (n-gram)"))
+    assert ngram.verdict == "partly"
     suffix = cell(ADAPTERS["llama_cpp"], "b11434", entry_of("Suffix decoding"))
     assert suffix.verdict == "no"
     assert isinstance(suffix, Cell)
@@ -133,21 +159,35 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_head() -> None:
         assert len(widths) == 1, table
 
 
-def test_every_engine_has_its_column_and_its_versions() -> None:
+def test_every_engine_has_its_column_what_it_rests_on_and_its_versions() -> None:
     head = next(line for line in PAGE.splitlines() if line.startswith("| Method |"))
     for adapter in ADAPTERS.values():
-        assert f"| {adapter.TITLE} |" in head
-        assert f"- {adapter.TITLE}: " in PAGE
+        assert re.search(rf"\| {re.escape(adapter.TITLE)}<br>\(.*?(ran|parsed|read)\) \|", head)
+        assert f"- {adapter.TITLE}: {known(adapter)}\n" in PAGE
+
+
+def test_each_verdict_is_explained_and_has_a_sign_of_its_own() -> None:
+    legend, table = PAGE.partition("\n## ")[0].split("| Method |")
+    for shown in ("✓ yes", "~ partly", "± if changed", "– no"):
+        assert f"- **{shown}**: " in legend
+        assert shown in table
+
+
+def test_the_variant_that_runs_is_printed() -> None:
+    section = PAGE.partition("\n## EAGLE-3, tree\n")[2].partition("\n## ")[0]
+    assert "**Runs with `tree: {branches: 4, tokens: 4}`.**" in section
 
 
 @pytest.mark.parametrize(
     ("engine", "first", "last", "text"),
     [
         ("vllm", 0, 3, "all"),
-        ("vllm", 1, 3, "from 0.32"),
-        ("vllm", 0, 2, "before 0.33"),
-        ("vllm", 1, 2, "0.32 to before 0.33"),
-        ("llama_cpp", 1, 2, "from b10662"),
+        ("vllm", 1, 3, "0.32 to 0.33"),
+        ("vllm", 1, 2, "0.32"),
+        ("llama_cpp", 0, 1, "b10306 to b10661"),
+        ("llama_cpp", 1, 2, "b10662 to b11549"),
+        ("tensorrt_llm", 1, 2, "1.3 to 1.4"),
+        ("sglang", 0, 1, "0.5.10"),
     ],
 )
 def test_versions_are_told_as_users_write_them(

@@ -1,5 +1,7 @@
 """Native engine options: what is refused, and how the rest is spelled as arguments."""
 
+from dataclasses import replace
+
 import pytest
 from pydantic import JsonValue
 
@@ -23,10 +25,14 @@ TABLE = FlagTable(
             Flag("names", (), "values", None),
             Flag("config", ("-c",), "value", None),
             Flag("port", ("-p",), "value", None),
+            Flag("hf-token", (), "value", None),
         )
     },
     {"config": {"mode": ANYTHING, "depth": ANYTHING}},
 )
+SECRET_HINT = "set it in draftgate's own environment, or give the engine a file"
+# The same with an object that takes any key.
+FREE = replace(TABLE, config_keys={"config": {}})
 OURS = {"port": "it comes from the fleet"}
 
 
@@ -48,6 +54,14 @@ def spelled(options: dict[str, JsonValue]) -> list[str]:
         ({"max-seqs": True}, "option-value", "write the value"),
         ({"max-seqs": None}, "option-value", "write the value"),
         ({"mode": "fast"}, "option-value", "one of: on, off, auto_fast"),
+        ({"mode": "on,off"}, "option-value", "one of: on, off, auto_fast"),
+        ({"mode": "--other"}, "option-value", "a value does not begin with '-'"),
+        ({"names": ["a", "--other", "b"]}, "option-value", "a value does not begin with '-'"),
+        (
+            {"hf-token": "x"},
+            "secret",
+            "set it in draftgate's own environment, or give the engine a file",
+        ),
         ({"level": 2}, "option-value", "one of: 0, 1"),
         ({"config.moed": 2}, "unknown-option", "did you mean 'config.mode'?"),
     ],
@@ -84,9 +98,9 @@ def test_an_option_given_twice_by_different_names(options: dict[str, JsonValue])
         ({"no-repack": True}, ["--no-repack"]),
         ({"no_repack": False}, ["--repack"]),
         ({"quiet": True}, ["--quiet"]),
-        ({"mode": "ON"}, ["--mode", "ON"]),
-        ({"mode": "auto-fast"}, ["--mode", "auto-fast"]),
-        ({"mode": "on,off"}, ["--mode", "on,off"]),
+        ({"mode": "ON"}, ["--mode", "on"]),
+        ({"mode": "auto-fast"}, ["--mode", "auto_fast"]),
+        ({"max-seqs": -1}, ["--max-seqs", "-1"]),
         ({"level": 1}, ["--level", "1"]),
         ({"names": ["a", 5]}, ["--names", "a", "5"]),
         ({"names": "a"}, ["--names", "a"]),
@@ -146,8 +160,58 @@ def test_later_layers_win_whatever_the_spelling(
 
 @pytest.mark.parametrize(
     ("value", "number"),
-    [(4, 4), ("4", 4), ("-1", 7), (4.5, 7), (True, 7), (None, 7), ("", 7), ("٣", 7), ([4], 7)],
+    [
+        (4, 4),
+        ("4", 4),
+        ("-1", -1),
+        ("+4", 4),
+        ("16K", 16384),
+        ("25.6k", 25600),
+        (4.5, 7),
+        (True, 7),
+        (None, 7),
+        ("", 7),
+        ("٣", 7),
+        ([4], 7),
+        ("9" * 5000, 7),
+    ],
 )
 def test_an_option_as_a_whole_number(value: JsonValue, number: int) -> None:
     assert whole({"max-seqs": value}, "max-seqs", 7) == number
     assert whole({}, "max-seqs", 7) == 7
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"config": {"mode": 1}, "config.depth": 2},
+        {"config.depth": 2, "config": {"mode": 1}},
+        {"config.a_b": 1, "config.a-b": 2},
+    ],
+)
+def test_an_object_and_its_own_keys_are_not_given_apart(options: dict[str, JsonValue]) -> None:
+    assert [p.code for p in option_problems(options, FREE, OURS)] == ["option-twice"]
+
+
+@pytest.mark.parametrize(
+    ("layers", "merged"),
+    [
+        ([{"config.a": 1}, {"config": {"b": 2}}], {"config": {"b": 2}}),
+        ([{"config": {"a": 1, "b": 1}}, {"config.b": 2}], {"config": {"a": 1, "b": 2}}),
+        ([{"config": '{"a": 1}'}, {"config.b.c": 2}], {"config": {"a": 1, "b": {"c": 2}}}),
+        ([{"mode": "ON"}, {}], {"mode": "on"}),
+    ],
+)
+def test_an_object_and_its_keys_become_one_option(
+    layers: list[dict[str, JsonValue]], merged: dict[str, JsonValue]
+) -> None:
+    """vLLM 0.32 keeps the dotted key alone, whatever the order."""
+    assert merge(FREE, *layers) == merged
+
+
+def test_very_many_unknown_options_cost_no_near_match_each() -> None:
+    found = option_problems({f"max-seq{n}": 1 for n in range(60)}, TABLE, OURS)
+    assert [p.hint for p in found[49:51]] == [
+        "did you mean 'max-seqs'?",
+        "see the engine's own --help",
+    ]

@@ -10,7 +10,7 @@ from adapters.checkpoint import Checkpoint, Head, HeadKind, Vocabulary
 from adapters.fit.pairing import pairing_problems
 from adapters.launch import Model, WorkerSpec
 from adapters.problem import Problem, path_text
-from adapters.profile import Profile
+from adapters.profile import EngineName, Profile
 
 TOKENS = ("<s>", "</s>", "a", "b", "c", "ab")
 TARGET = Checkpoint(
@@ -41,6 +41,7 @@ def problems(
     draft: Checkpoint | None = None,
     target: Checkpoint | None = TARGET,
     served: int | None = None,
+    engine: EngineName | None = None,
     **keys: Any,
 ) -> list[Problem]:
     """What is said of a pair; without a draft the target has to hold it."""
@@ -51,7 +52,8 @@ def problems(
     drafts = {method: "/m/draft"}
     facts = {method: draft} if draft else {}
     model = Model("small", "/m/target", served, drafts, facts=target, draft_facts=facts)
-    return pairing_problems(profile, WorkerSpec("w", "1", ("engine",), model, 8000))
+    worker = WorkerSpec("w", "1", ("engine",), model, 8000, engine=engine)
+    return pairing_problems(profile, worker)
 
 
 def only(found: list[Problem]) -> Problem:
@@ -119,6 +121,88 @@ def test_a_draft_cannot_read_ids_behind_its_embedding() -> None:
     assert "the target's id 5, 'ab', is beyond its 5 tokens (the target has 6)" in found.message
     padded = replace(TARGET, vocabulary=Vocabulary((*TOKENS[:5], None)))
     assert problems("draft_model", fewer, padded) == []
+
+
+RESERVED = ("<r0>", "<r1>", "<r2>", "<r3>", "<r4>", "<r5>")
+
+
+def with_special(
+    side: Checkpoint, names: tuple[str | None, ...], kind: str = "special", **more: Any
+) -> Checkpoint:
+    """The side with these tokens after its ordinary ones."""
+    ids = frozenset(range(len(TOKENS), len(TOKENS) + len(names)))
+    marks: dict[str, Any] = {kind: ids, **more}
+    vocabulary = Vocabulary((*TOKENS, *names), **marks)
+    return replace(side, vocabulary=vocabulary, vocabulary_size=len(vocabulary.tokens))
+
+
+@pytest.mark.parametrize("kind", ["special", "added"])
+@pytest.mark.parametrize("method", ["draft_model", "eagle3"])
+def test_renamed_special_tokens_are_a_warning(method: str, kind: str) -> None:
+    """Llama 3.1 gave names to 128004 and 128008 of Llama 3, the distills of R1 to more."""
+    draft = with_special(DRAFT if method == "draft_model" else head("eagle3"), RESERVED)
+    target = with_special(TARGET, ("<r0>", "<pad>", "<r2>", "<eom>", "<r4>", "<r5>"), kind)
+    found = only(problems(method, draft, target, engine="vllm"))
+    assert (found.code, found.severity) == ("vocabulary-mismatch", "warning")
+    assert "id 7 is '<r1>' for it and '<pad>' for the target; id 9 is '<r3>'" in found.message
+    assert "2 of 12 ids differ" in found.message
+    assert "the target's" in found.hint
+    assert "other_vocabulary" not in found.hint
+
+
+def test_one_ordinary_token_among_them_is_an_error() -> None:
+    draft = with_special(DRAFT, ("<r0>", "<r1>"))
+    target = with_special(TARGET, ("<s0>", "<s1>"))
+    assert target.vocabulary is not None
+    half = replace(target, vocabulary=replace(target.vocabulary, special=frozenset({6})))
+    found = only(problems("draft_model", draft, half))
+    assert found.is_fatal
+    assert "id 7 is '<r1>' for it and '<s1>' for the target, 2 of 8 ids differ" in found.message
+
+
+def test_llama_cpp_compares_special_tokens_too() -> None:
+    """From id 5 on, and of draft models alone."""
+    draft, target = with_special(DRAFT, ("<r0>",)), with_special(TARGET, ("<pad>",))
+    found = only(problems("draft_model", draft, target, engine="llama_cpp"))
+    assert (found.code, found.is_fatal) == ("vocabulary-mismatch", True)
+    assert "would serve without speculation: id 6 is '<r0>'" in found.message
+    other = with_special(head("eagle3"), ("<r0>",))
+    assert only(problems("eagle3", other, target, engine="llama_cpp")).severity == "warning"
+    early = frozenset({0, 1})
+    first = replace(DRAFT, vocabulary=Vocabulary(("<bos>", *TOKENS[1:]), special=early))
+    named = replace(TARGET, vocabulary=Vocabulary(TOKENS, special=early))
+    assert only(problems("draft_model", first, named, engine="llama_cpp")).severity == "warning"
+
+
+@pytest.mark.parametrize("engine", ["vllm", None])
+def test_special_tokens_behind_the_embedding_are_a_warning(engine: EngineName | None) -> None:
+    """Gemma: <image_soft_token> is the last id of models that see."""
+    found = only(problems("draft_model", DRAFT, with_special(TARGET, ("<image>",)), engine=engine))
+    assert (found.code, found.severity) == ("vocabulary-mismatch", "warning")
+    assert "cannot read the target's special token '<image>': id 6" in found.message
+    several = only(problems("draft_model", DRAFT, with_special(TARGET, ("<image>", "<audio>"))))
+    assert "'<image>', and 1 more special tokens," in several.message
+
+
+@pytest.mark.parametrize("names", [{"eos": 6}, {"bos": 6}, {"kind": "added"}])
+def test_tokens_of_every_text_behind_the_embedding_are_an_error(names: dict[str, Any]) -> None:
+    """Chats hold <|im_end|> at each turn, and answers words that were added later."""
+    found = only(problems("draft_model", DRAFT, with_special(TARGET, ("<|im_end|>",), **names)))
+    assert found.is_fatal
+    assert "the target's id 6, '<|im_end|>', is beyond its 6 tokens" in found.message
+
+
+@pytest.mark.parametrize(
+    ("engine", "translates"),
+    [("vllm", True), (None, True), ("llama_cpp", False), ("sglang", False)],
+)
+def test_translation_is_proposed_where_the_engine_can(
+    engine: EngineName | None, translates: bool
+) -> None:
+    other = replace(DRAFT, vocabulary=Vocabulary(("<s>", "</s>", "a", "x", "y", "ab")))
+    found = only(problems("draft_model", other, engine=engine))
+    assert ("other_vocabulary" in found.hint) == translates
+    assert found.hint.startswith("use a draft of the target's family")
 
 
 def test_sizes_are_compared_where_tokenizers_are_absent() -> None:

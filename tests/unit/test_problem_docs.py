@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "problems.md").read_text(encoding="utf-8")
 CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+WIDEST = 100  # columns
 CODE_OF_PROBLEM = 4  # position of `code` among Problem's arguments
 
 
@@ -118,6 +119,18 @@ def test_a_section_shows_the_message_and_says_cause_fix_and_source() -> None:
             assert re.search(rf"^\*\*{part}\.\*\* \S", text, re.MULTILINE), (code, part)
 
 
+def test_codes_are_seen_without_scrolling() -> None:
+    for code, text in SECTIONS.items():
+        shown = re.search(r"^```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        assert shown, code
+        assert max(len(line) for line in shown[1].splitlines()) <= WIDEST, code
+
+
+def test_no_line_of_a_paragraph_is_a_heading() -> None:
+    """Some readers of Markdown take `#1234` at the start of a line for one."""
+    assert re.findall(r"^#+[^# ].*", PAGE, re.MULTILINE) == []
+
+
 def test_the_index_leads_to_every_section_once() -> None:
     index = PAGE.partition("\n## ")[0]
     links = re.findall(r"\[`([^`]+)`\]\(#([^)]+)\)", index)
@@ -192,9 +205,13 @@ def patterns(name: str) -> list[re.Pattern[str]]:
     return [pattern for file in files for pattern in templates(file.read_text(encoding="utf-8"))]
 
 
+def unwrapped(text: str) -> str:
+    return " ".join(line.strip() for line in text.splitlines())
+
+
 @pytest.mark.parametrize("code", sorted(set(SECTIONS) & set(USED)))
 def test_the_message_shown_is_one_that_the_source_makes(code: str) -> None:
-    shown = re.search(r"^```text\n([^\n]*)", SECTIONS[code], re.MULTILINE)
+    shown = re.search(r"^```text\n(.*?)^```", SECTIONS[code], re.MULTILINE | re.DOTALL)
     assert shown
-    message = shown[1].removesuffix(f" [{code}]")
+    message = unwrapped(shown[1]).partition(f" [{code}]")[0]
     assert any(p.search(message) for name in USED[code] for p in patterns(name)), message

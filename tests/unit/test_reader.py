@@ -48,7 +48,7 @@ def test_a_folder(tmp_path: Path) -> None:
         vocabulary_size=8,
         dtype="float16",
         weight_bytes=8 * 64 * 2,
-        vocabulary=Vocabulary(TOKENS, "bpe", 0, 1, True, None),
+        vocabulary=Vocabulary(TOKENS, "bpe", 0, 1, True, None, frozenset({0, 1})),
     )
 
 
@@ -69,7 +69,7 @@ def test_a_gguf_file(tmp_path: Path) -> None:
         vocabulary_size=8,
         quantization="Q4_K",
         weight_bytes=(8 + 64) * 144,
-        vocabulary=Vocabulary(TOKENS, "gpt2", 0, 1, True, None),
+        vocabulary=Vocabulary(TOKENS, "gpt2", 0, 1, True, None, frozenset({0, 1})),
     )
 
 
@@ -86,6 +86,23 @@ def test_padding_tokens_of_a_gguf_are_none(tmp_path: Path) -> None:
     vocabulary = read(file).vocabulary
     assert vocabulary is not None
     assert vocabulary.tokens == (*TOKENS[:6], None, None)
+
+
+def test_which_tokens_are_special_or_added(tmp_path: Path) -> None:
+    file = tmp_path / "m.gguf"
+    kinds = [3, 3, 1, 1, 1, 1, 4, 5]
+    file.write_bytes(gguf(llama_facts(**{"tokenizer.ggml.token_type": kinds})))
+    vocabulary = read(file).vocabulary
+    assert vocabulary is not None
+    assert vocabulary.special == {0, 1}
+    assert vocabulary.added == {6}
+    added = [{"id": 1, "content": "<s>", "special": True}, {"id": 2, "content": "<think>"}]
+    model = {"model": {"vocab": {"a": 0}}, "added_tokens": added}
+    (folder(tmp_path / "m") / "tokenizer.json").write_text(json.dumps(model))
+    vocabulary = read(tmp_path / "m").vocabulary
+    assert vocabulary is not None
+    assert vocabulary.special == {1}
+    assert vocabulary.added == {2}
 
 
 def test_a_split_gguf_is_read_as_a_whole(tmp_path: Path) -> None:
@@ -267,6 +284,7 @@ def test_gpt2_files(tmp_path: Path) -> None:
     vocabulary = read(tmp_path).vocabulary
     assert vocabulary is not None
     assert vocabulary.tokens == ("a", "b", None, "<x>")
+    assert vocabulary.added == {3}
 
 
 def test_a_tokenizer_that_is_not_read_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import pickle
+import resource
 import struct
 import time
 import zipfile
@@ -297,6 +299,78 @@ def test_pickles_without_a_list_of_tensors(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "pytorch_model.bin", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("archive/data.pkl", bytes(64 << 20))
     assert "its list of tensors is longer" in read(tmp_path).silent[0]
+
+
+def compressed(path: Path, method: int) -> bytes:
+    """The zip of a PyTorch file whose list of tensors is compressed in this way."""
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps({"fc.weight": 0, "more": "x" * 100}))
+    return path.read_bytes()
+
+
+def test_encrypted_pickles(tmp_path: Path) -> None:
+    """The bit for it stands twice: before the member and in the list of members."""
+    folder(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    file = tmp_path / "pytorch_model.bin"
+    data = bytearray(compressed(file, zipfile.ZIP_STORED))
+    for magic, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        data[data.index(magic) + place] |= 1
+    file.write_bytes(data)
+    assert "is encrypted" in read(tmp_path).silent[0]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_damaged_pickles_of_every_compression(tmp_path: Path, method: int) -> None:
+    """Every byte in turn: some damage is not seen, none is raised."""
+    folder(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    file = tmp_path / "pytorch_model.bin"
+    whole = compressed(file, method)
+    seen: set[str] = set()
+    for place in range(len(whole)):
+        file.write_bytes(mutated(whole, [(place, whole[place] ^ 0xFF)]))
+        seen.update(read(tmp_path).silent)
+    assert len(seen) > 5
+
+
+def test_an_index_larger_than_any_is_left_alone(tmp_path: Path) -> None:
+    folder(tmp_path)
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_bytes(b"")
+    os.truncate(index, 240 << 20)
+    assert "more than the 67108864 that are read" in read(tmp_path).silent[0]
+    index.write_text('{"x": [' + "[]," * 5_000_000 + "[]]}")
+    assert "too large to be read" in read(tmp_path).silent[0]
+    places = {f"w{number}": f"m{number}" for number in range(10_001)}
+    index.write_text(json.dumps({"weight_map": places}))
+    assert "it names 10001 files" in read(tmp_path).silent[0]
+
+
+def test_headers_of_safetensors_are_bounded(tmp_path: Path) -> None:
+    folder(tmp_path)
+    file = tmp_path / "model.safetensors"
+    file.write_bytes((90 << 20).to_bytes(8, "little"))
+    os.truncate(file, 1 << 30)
+    assert "too large to be one" in read(tmp_path).silent[0]
+    for entry, count, words in (
+        ('"%d":{"dtype":"F16","shape":[1],"data_offsets":[0,0]}', 1_000_001, "too large"),
+        ('"%d":0', 500_001, "500001 tensors, more than the 500000 that are read"),
+    ):
+        text = "{" + ",".join(entry % number for number in range(count)) + "}"
+        file.write_bytes(len(text).to_bytes(8, "little") + text.encode())
+        assert words in read(tmp_path).silent[0]
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
+def test_json_of_many_values_takes_little_memory(tmp_path: Path, name: str) -> None:
+    folder(tmp_path)
+    count = 2_500_000 if name != "tokenizer.json" else 20_000_000
+    (tmp_path / name).write_text('{"x": [' + "[]," * count + "[]]}")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    read(tmp_path)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 400 << 10  # KiB
 
 
 @pytest.mark.parametrize("index", ["[]", "{}", '{"weight_map": {}}', '{"weight_map": {"w": 1}}'])

@@ -7,10 +7,13 @@ import pytest
 
 from adapters import sglang
 from adapters.checkpoint import Checkpoint, Vocabulary
+from adapters.explain import explain
 from adapters.flag import load_flags
 from adapters.launch import Model, WorkerSpec
+from adapters.literature import LITERATURE, Entry
 from adapters.profile import Profile
 from adapters.sglang.words import ALGORITHMS, NEAREST, OURS
+from adapters.support import example, ideal_worker
 from tests.unit.scripted import codes
 
 DRAFTS = {
@@ -206,6 +209,111 @@ def test_a_drafts_tensor_parallel_size_is_the_targets(name: str, version: str) -
     assert sglang.check(made, spec) == []
     assert ("speculation", "tensor_parallel") in [s.path for s in sglang.settings(made, spec)]
     assert codes(sglang.check(profile("eagle3", tensor_parallel=1), spec)) == ["draft-tp"]
+
+
+# Versions nobody has looked at.
+
+
+@pytest.mark.parametrize(
+    "version", ["0", "0.1", "0.4.9", "0.5.0", "0.5.2", "0.5.9", "0.6", "9.9", "nightly", ""]
+)
+@pytest.mark.parametrize("entry", LITERATURE, ids=lambda entry: entry.name)
+def test_any_version_has_an_answer_to_every_method(entry: Entry, version: str) -> None:
+    made, spec = example(entry), ideal_worker(sglang, version)
+    if made is None:
+        return
+    problems = sglang.check(made, spec) + sglang.check_arguments({}, version)
+    assert "unknown-version" in codes(problems)
+    assert explain(sglang, made, spec).accounts
+    assert sglang.render(made, spec).argv
+    assert isinstance(sglang.limits(made, version), dict)
+    is_known = made.speculation.method in ALGORITHMS
+    if is_known and version.startswith(("0.1", "0.4", "0.5")) and version != "0.5.9":
+        assert "version-too-old" in codes(problems)
+
+
+@pytest.mark.parametrize(
+    ("method", "version", "found"),
+    [
+        ("ngram", "0.5.9", ["version-too-old"]),
+        ("eagle3", "0.5.9", []),
+        ("dflash", "0.5.9", ["version-too-old"]),
+        ("dflash", "0.5.10", ["no-method"]),
+        ("suffix", "0.4.9", ["no-method"]),
+        ("ngram", "nightly", []),
+        ("none", "0", []),
+    ],
+)
+def test_old_versions_by_method(method: str, version: str, found: list[str]) -> None:
+    assert codes(sglang.check(profile(method), worker(version))) == found
+
+
+@pytest.mark.parametrize("version", ["0.5.9", "0.5.12", "0.5.20", "9.9", "nightly"])
+def test_messages_name_the_version_that_was_given(version: str) -> None:
+    (problem,) = sglang.check_arguments({"zzz": 1}, version)[-1:]
+    assert problem.message == f"SGLang {version} has no option 'zzz'"
+
+
+# Options in full, and objects.
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("name", "code", "hint"),
+    [
+        ("tp", "unknown-option", "write tp-size"),
+        ("dp", "unknown-option", "write dp-size"),
+        ("pp", "unknown-option", "write pp-size"),
+        ("attn_cp", "unknown-option", "write attn-cp-size"),
+        ("--max-running", "unknown-option", "write max-running-requests"),
+        ("served-model", "option-is-ours", "it is the model's name in the fleet"),
+        (
+            "max-context-length",
+            "unknown-option",
+            "did you mean 'context-length'? it comes from models.<name>.context",
+        ),
+        ("spec", "unknown-option", "see the engine's own --help"),
+        ("json-model-override-args.rope", "unknown-option", "write json-model-override-args: {"),
+    ],
+)
+def test_an_option_is_written_in_full(version: str, name: str, code: str, hint: str) -> None:
+    (problem,) = sglang.check_arguments({name: 2}, version)
+    assert (problem.code, problem.hint[: len(hint)]) == (code, hint)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_expert_parallelism_has_its_short_form_as_an_alias(version: str) -> None:
+    assert sglang.check_arguments({"ep": 2}, version) == []
+
+
+OBJECTS = [(v, name) for v in VERSIONS for name in sorted(load_flags("sglang", v).config_keys)]
+
+
+def test_every_version_has_options_that_take_an_object() -> None:
+    always = {
+        "extra_metric_labels",
+        "hisparse_config",
+        "json_model_override_args",
+        "kv_events_config",
+        "limit_mm_data_per_request",
+        "mm_process_config",
+        "model_loader_extra_config",
+        "modelexpress_config",
+        "preferred_sampling_params",
+    }
+    assert [v for v in VERSIONS if not always <= {n for w, n in OBJECTS if w == v}] == []
+
+
+@pytest.mark.parametrize(("version", "name"), OBJECTS)
+def test_an_object_is_a_mapping_or_json(version: str, name: str) -> None:
+    rights: list[Any] = [{"rope": 1}, '{"rope": 1}', {}]
+    for right in rights:
+        assert sglang.check_arguments({name: right}, version) == []
+    wrongs: list[Any] = ["{rope: 1}", "rope=1", "[1]", "", 3, [{}]]
+    for wrong in wrongs:
+        assert codes(sglang.check_arguments({name: wrong}, version)) == ["shell-json"]
+    spec = worker(version, args={name: {"rope": 1}})
+    assert option(profile("none"), name.replace("_", "-"), spec) == '{"rope":1}'
 
 
 # What does not go together.

@@ -168,9 +168,9 @@ def test_a_schedule_below_the_profiles_gamma_says_so() -> None:
 
 
 @pytest.mark.parametrize("method", ["eagle3", "ngram"])
-def test_a_schedule_that_starts_at_zero_is_lost(method: str) -> None:
+def test_a_schedule_that_starts_at_zero_is_an_error(method: str) -> None:
     problems = sglang.check(profile(tiers([1, 9], [0, 4]), method), worker())
-    assert [(p.code, p.severity) for p in problems] == [("schedule-first", "lost")]
+    assert [(p.code, p.severity) for p in problems] == [("schedule-first", "error")]
 
 
 @pytest.mark.parametrize(

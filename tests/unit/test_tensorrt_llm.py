@@ -5,6 +5,7 @@ Nobody could run it here; the replies are as its source makes them (docs/verifie
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +14,12 @@ import yaml
 from adapters import tensorrt_llm
 from adapters.checkpoint import Checkpoint
 from adapters.exchange import Call, EngineAnswerError, Generation, Reply
+from adapters.explain import explain
 from adapters.launch import Model, WorkerSpec
+from adapters.literature import LITERATURE, Entry
 from adapters.problem import Problem
 from adapters.profile import Drafted, Profile, Tier
+from adapters.support import example, ideal_worker
 from adapters.tensorrt_llm import conversation
 from adapters.tensorrt_llm.conversation import UNKNOWN
 from tests.unit.scripted import codes, talk
@@ -24,6 +28,8 @@ DRAFTS = {
     name: f"/m/{name}" for name in ("draft_model", "eagle", "eagle3", "medusa", "dflash", "dspark")
 }
 OLD, NEW = "1.2.1", "1.4.0rc4"
+UNKNOWN_VERSIONS = ("0", "0.21.0", "1.0", "1.1.0rc5", "9.9", "nightly", "")
+ROOT = Path(__file__).parents[2]
 NGRAM = {"method": "ngram", "gamma": 4, "lookup": {"min": 1, "max": 3}}
 EAGLE3 = {"method": "eagle3", "gamma": 4}
 MTP = {"method": "mtp", "gamma": 3}
@@ -256,6 +262,26 @@ def test_what_the_router_cannot_do_alone_is_lost(
     assert [(p.code, p.severity) for p in problems] == ([(code, "lost")] if code else [])
 
 
+@pytest.mark.parametrize("first", [0, 2])
+@pytest.mark.parametrize(
+    ("version", "speculation"),
+    [
+        (NEW, EAGLE3),
+        (NEW, NGRAM),
+        (NEW, MTP),
+        (OLD, NGRAM),
+        (NEW, {"method": "dflash", "gamma": 4}),
+    ],
+)
+def test_the_first_range_must_have_the_largest_gamma(
+    version: str, speculation: Mapping[str, Any], first: int
+) -> None:
+    schedule = [{"batch": 1, "gamma": first}, {"batch": "2+", "gamma": 3}]
+    (problem,) = check({**speculation, "schedule": schedule}, version)
+    assert (problem.code, problem.severity) == ("schedule-first", "lost")
+    assert f"gamma {first}, and TensorRT-LLM wants the largest, 3, there" in problem.message
+
+
 def test_trees_have_no_schedule() -> None:
     schedule = [{"batch": "1-8", "gamma": 4}, {"batch": "9+", "gamma": 2}]
     tree = {"branches": 2, "tokens": 8}
@@ -318,6 +344,21 @@ def test_a_shared_suffix_pool(cached: int, batch: int, slots: int, code: list[An
     assert file_of(made, spec)["speculative_config"]["global_pool_size"] == slots
 
 
+def test_the_shipped_suffix_profile_starts_with_and_without_a_pool() -> None:
+    text = (ROOT / "profiles/suffix.yaml").read_text("utf-8")
+    made = Profile.model_validate(yaml.safe_load(text))
+    for batch, slots in [(2048, None), (512, 1024)]:
+        spec = worker(args={"max_batch_size": batch, "max_num_tokens": 100_000})
+        problems = tensorrt_llm.check(made, spec)
+        assert {p.severity for p in problems} == {"warning"}
+        assert codes(problems).count("pool-size") == 1
+        config = file_of(made, spec)["speculative_config"]
+        assert (config["enable_global_pool"], config.get("global_pool_size")) == (
+            slots is not None,
+            slots,
+        )
+
+
 def test_defaults_of_a_suffix_tree_are_told_and_wishes_refused() -> None:
     bare = check({"method": "suffix", "gamma": 8, "cached_requests": 0}, NEW)
     assert {p.severity for p in bare} == {"warning"}
@@ -325,6 +366,98 @@ def test_defaults_of_a_suffix_tree_are_told_and_wishes_refused() -> None:
     assert [p.path[-1] for p in wish if p.is_fatal] == ["max_depth"]
     none = check({"method": "suffix", "gamma": 8, "cached_requests": 0, "min_probability": 0}, NEW)
     assert [p.path[-1] for p in none] == ["max_depth", "max_factor"]
+
+
+# Versions nobody has looked at.
+
+
+@pytest.mark.parametrize("version", UNKNOWN_VERSIONS)
+@pytest.mark.parametrize("entry", LITERATURE, ids=lambda entry: entry.name)
+def test_any_version_has_an_answer_to_every_method(entry: Entry, version: str) -> None:
+    made, spec = example(entry), ideal_worker(tensorrt_llm, version)
+    if made is None:
+        return
+    problems = tensorrt_llm.check(made, spec) + tensorrt_llm.check_arguments({}, version)
+    is_old = version[:1] in ("0", "1")
+    assert ("version-too-old" in codes(problems)) == is_old
+    assert "unknown-version" in codes(problems)
+    assert explain(tensorrt_llm, made, spec).accounts
+    assert tensorrt_llm.render(made, spec).argv
+    assert isinstance(tensorrt_llm.limits(made, version), dict)
+
+
+@pytest.mark.parametrize("version", ["1.2.0rc1", "1.3.0rc9", NEW, "9.9", "nightly"])
+def test_messages_name_the_version_that_was_given(version: str) -> None:
+    options: dict[str, Any] = {"max_batch": 1, "kv_cache_dtype": "fp8", "log_levle": "info"}
+    made = native(EAGLE3, speculative_config={"max_window": 3}, kv_cache_config={"dtipe": 1})
+    spec = worker(version)
+    problems = tensorrt_llm.check_arguments(options, version) + tensorrt_llm.check(made, spec)
+    said = [p.message for p in problems if p.code in ("unknown-option", "renamed-option")]
+    assert len(said) == 5
+    assert [text for text in said if f"TensorRT-LLM {version} " not in text] == []
+
+
+# Keys of the decoding classes.
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+@pytest.mark.parametrize("entry", LITERATURE, ids=lambda entry: entry.name)
+def test_no_key_that_is_rendered_may_be_given_natively(entry: Entry, version: str) -> None:
+    made, spec = example(entry), ideal_worker(tensorrt_llm, version)
+    if made is None or "no-method" in codes(tensorrt_llm.check(made, spec)):
+        return
+    for key, value in file_of(made, spec)["speculative_config"].items():
+        engine = {"tensorrt_llm": {"speculative_config": {key: value}}}
+        given = made.model_copy(update={"engine": engine})
+        found = [p for p in tensorrt_llm.check(given, spec) if p.path[-1] == key]
+        assert codes(found) == ["option-is-ours"], key
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+def test_hints_offer_no_key_that_is_draftgates(version: str) -> None:
+    for key in ("zzz", "max_draft_le", "decoding_typ", "speculative_mod"):
+        made = native(EAGLE3, speculative_config={key: 1})
+        (problem,) = [p for p in tensorrt_llm.check(made, worker(version)) if p.path[-1] == key]
+        assert problem.code == "unknown-option"
+        if problem.hint.startswith("known: "):
+            assert "max_draft_len" not in problem.hint
+            assert "decoding_type" not in problem.hint
+        elif "load_format" not in problem.hint:
+            assert "set speculation." in problem.hint
+    (problem,) = tensorrt_llm.check_arguments({"max_seq_le": 9}, version)
+    assert problem.hint == "did you mean 'max_seq_len'? it comes from models.<name>.context"
+
+
+# A context above the model's own.
+
+
+@pytest.mark.parametrize(
+    ("method", "version", "fields", "found"),
+    [
+        (NGRAM, NEW, {}, ["lost"]),
+        ({"method": "none"}, OLD, {}, ["lost"]),
+        (NGRAM, NEW, {"env": {"TLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}}, ["warning"]),
+        (NGRAM, OLD, {"env": {"TLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}}, ["lost"]),
+        (
+            NGRAM,
+            NEW,
+            {"args": {"env_overrides": {"TLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}}},
+            ["warning"],
+        ),
+        ({"method": "medusa", "gamma": 3}, OLD, {}, ["warning"]),
+    ],
+)
+def test_a_longer_context_than_the_models(
+    method: Mapping[str, Any], version: str, fields: dict[str, Any], found: list[str]
+) -> None:
+    def said(context: int | None) -> list[str]:
+        facts = Checkpoint("m", "huggingface", context=2048)
+        model = Model("small", "org/target", context, DRAFTS, None, facts)
+        problems = tensorrt_llm.check(profile(method), worker(version, model=model, **fields))
+        return [p.severity for p in problems if p.code == "context-length"]
+
+    assert said(2049) == found
+    assert said(2048) == said(None) == []
 
 
 @pytest.mark.parametrize(

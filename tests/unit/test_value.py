@@ -19,6 +19,7 @@ from adapters.value import Kind, ValueRule, rule_of
         ("float", 4, True),
         ("float", "1e-3", True),
         ("float", "lots", False),
+        ("float", 10**400, False),
         ("size", 8192, True),
         ("size", "16K", True),
         ("size", "16k", True),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from adapters import vllm
-from adapters.checkpoint import Checkpoint
+from adapters.checkpoint import Checkpoint, Vocabulary
 from adapters.launch import Model, WorkerSpec
 from adapters.problem import Problem
 from adapters.profile import Profile
@@ -63,7 +63,8 @@ SCHEDULE = [{"batch": "1-4", "gamma": 4}, {"batch": "5+", "gamma": 0}]
     [
         ("ngram", "0.32", {}, None),
         ("eagle", "0.31", {}, None),
-        ("dflash", "0.32", {}, "schedule-method"),
+        ("dflash", "0.32", {}, None),
+        ("dspark", "0.32", {}, "schedule-method"),
         ("dflash", "0.33", {}, None),
         ("dspark", "0.33", {}, None),
         ("suffix", "0.33", {}, "schedule-method"),
@@ -88,6 +89,16 @@ def test_schedules_of_lookup_on_the_gpu(version: str, env: dict[str, str], is_fi
     problems = found(profile("ngram", schedule=SCHEDULE, device="gpu"), version, env=env)
     told = set(codes(problems)) - {"no-gpu"}
     assert told == (set() if is_fine else {"schedule-method"})
+
+
+@pytest.mark.parametrize("version", ["0.31", "0.32", "0.33"])
+@pytest.mark.parametrize("schedule", [[("1-4", 0), ("5+", 4)], [("1+", 0)]], ids=str)
+def test_a_schedule_that_never_drafts_for_one(schedule: Any, version: str) -> None:
+    tiers = [{"batch": batch, "gamma": gamma} for batch, gamma in schedule]
+    problems = found(profile("eagle3", schedule=tiers), version, args={"max-num-seqs": 8})
+    assert [(p.code, p.severity) for p in problems] == [("schedule-first", "error")]
+    lost = found(profile("suffix", schedule=tiers), version)
+    assert [(p.code, p.severity) for p in lost] == [("schedule-method", "lost")]
 
 
 @pytest.mark.parametrize(
@@ -156,6 +167,9 @@ def test_draft_slots(method: str, fields: dict[str, Any], version: str, slots: i
         ("draft_model", {"kv_cache_dtype": "auto"}, {"kv-cache-dtype": "fp8"}, "0.32", None),
         ("draft_model", {}, {"kv-sharing-fast-prefill": True}, "0.32", None),
         ("ngram", {}, {"override-generation-config": '{"min_p": 0.1}'}, "0.32", "sampling-default"),
+        ("ngram", {}, {"override-generation-config.min_p": 0.1}, "0.32", "sampling-default"),
+        ("ngram", {}, {"override-generation-config.top_k": 20}, "0.32", None),
+        ("ngram", {}, {"override_generation_config.logit_bias": {}}, "0.32", "sampling-default"),
         ("ngram", {}, {"override-generation-config": {"top_k": 20}}, "0.32", None),
         ("ngram", {"parallel_drafting": False}, {}, "0.32", None),
         ("eagle", {"parallel_drafting": True}, {}, "0.32", None),
@@ -167,6 +181,31 @@ def test_what_goes_together(
     assert codes(found(profile(method, extra=extra), version, args=args)) == (
         [code] if code else []
     )
+
+
+@pytest.mark.parametrize(
+    ("args", "fields", "extra", "count"),
+    [
+        ({"kv-cache-dtype": "auto", "dtype": "float32"}, {}, {}, 0),
+        ({"kv-cache-dtype": "bfloat16", "dtype": "float32"}, {"kv_cache_dtype": "fp8"}, {}, 1),
+        ({"kv-cache-dtype": "bfloat16"}, {"kv_cache_dtype": "float16"}, {}, 2),
+        (
+            {"kv_cache_dtype": "bfloat16", "dtype": "bfloat16"},
+            {"kv_cache_dtype": "bfloat16"},
+            {},
+            0,
+        ),
+        ({"dtype": "half"}, {"kv_cache_dtype": "float16"}, {}, 0),
+        ({}, {"kv_cache_dtype": "fp8_e5m2"}, {}, 0),
+        ({}, {}, {"kv_cache_dtype": "int8_per_token_head"}, 1),
+    ],
+)
+def test_types_that_the_cpu_build_makes_garbage_of(
+    args: dict[str, Any], fields: dict[str, Any], extra: dict[str, Any], count: int
+) -> None:
+    made = profile("draft_model", extra=extra, **fields)
+    assert codes(found(made, "0.32+cpu", args=args)).count("cache-type-cpu") == count
+    assert "cache-type-cpu" not in codes(found(made, "0.32", args=args))
 
 
 @pytest.mark.parametrize(
@@ -203,11 +242,28 @@ def test_gpu_lookup_with_async_scheduling_is_fine() -> None:
         ({"synthetic_acceptance_length": None}, []),
         ('{"draft_sample_method": "greedy"}', ["bad-value"]),
         ("method:dspark", ["shell-json"]),
+        ("[" * 100_000, ["shell-json"]),
+        ({"rejection_sample_method": "standard,synthetic"}, ["option-value"]),
+        ({"rejection_sample_method": " synthetic"}, ["option-value"]),
+        ({"rejection_sample_method": "Synthetic"}, ["option-value"]),
+        ({"rejection_sample_method": "block"}, []),
         ('\\{\\"method\\": 1\\}', ["shell-json"]),
     ],
 )
 def test_keys_of_the_speculative_config(extra: Any, expected: list[str]) -> None:
     assert codes(found(profile("eagle3", extra=extra))) == expected
+
+
+def test_json_text_is_to_be_a_mapping() -> None:
+    (problem,) = found(profile("eagle3", extra='{"draft_sample_method": "greedy"}'))
+    assert "YAML mapping" in problem.hint
+
+
+def test_text_nested_without_end_is_refused_where_an_option_holds_it() -> None:
+    deep = {"override-generation-config": "[" * 100_000}
+    assert codes(found(profile("ngram", native=deep))) == ["shell-json", "arms-differ"]
+    assert found(profile("ngram"), args=deep) == []
+    assert codes(vllm.check_arguments(deep, "0.32.0")) == ["shell-json"]
 
 
 def test_keys_given_twice_are_ours_once() -> None:
@@ -262,6 +318,8 @@ def test_names_of_other_ages(name: str, code: str, hint: str) -> None:
         ("hf-overrides", {"a": 1}, None),
         ("disable-log-stats", True, "no-metrics"),
         ("load-format", "dummy", "lossy"),
+        ("load_format", "DUMMY", "lossy"),
+        ("load-format", "Dummy", "lossy"),
         ("load-format", "auto", None),
         ("uds", "/tmp/socket", "option-is-ours"),
         ("grpc", True, "option-is-ours"),
@@ -323,6 +381,27 @@ def test_mtp_layers(layers: int, gamma: int, architecture: str | None, is_fine: 
     model = Model("small", "org/target", 4096, facts=target)
     problems = found(profile("mtp", gamma=gamma), model=model)
     assert codes(problems) == ([] if is_fine else ["gamma-multiple"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "sizes", "is_refused"),
+    [
+        ({}, (151936, 152064), True),
+        ({}, (152064, 152064), False),
+        ({}, (None, 152064), False),
+        ({"other_vocabulary": True}, (151936, 152064), False),
+    ],
+)
+@pytest.mark.parametrize("version", ["0.31", "0.32", "0.33"])
+def test_embeddings_of_one_vocabulary(
+    fields: dict[str, Any], sizes: tuple[int | None, int], is_refused: bool, version: str
+) -> None:
+    draft, target = (
+        facts(vocabulary_size=size, vocabulary=Vocabulary(("a", "b"))) for size in sizes
+    )
+    model = Model("small", "org/t", 4096, DRAFTS, facts=target, draft_facts={"draft_model": draft})
+    problems = found(profile("draft_model", **fields), version, model=model)
+    assert codes(problems) == (["vocabulary-size"] if is_refused else [])
 
 
 @pytest.mark.parametrize(

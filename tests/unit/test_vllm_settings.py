@@ -11,6 +11,7 @@ from adapters.explain import explain
 from adapters.launch import Model, WorkerSpec
 from adapters.profile import Profile
 from adapters.setting import values
+from adapters.vllm.settings import SCHEDULE as SCHEDULE_KEY
 
 VERSIONS = ("0.31", "0.32", "0.33")
 DRAFTED = {"draft": "d", "tensor_parallel": 1, "kv_cache_dtype": "fp8"}
@@ -59,6 +60,25 @@ def test_no_key_is_silently_dropped(method: str, schedule: Any, version: str) ->
             is_told = account.path in {s.path for s in settings}
             is_told |= any(path == account.path[: len(path)] for path in said)
             assert is_told, account.path
+
+
+@pytest.mark.parametrize("version", [*VERSIONS, "0.33+cpu"])
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("method", EVERY)
+def test_no_launch_holds_a_schedule_that_is_lost(method: str, ranks: int, version: str) -> None:
+    """What `degrade: allow` would start: the schedule is left out, and gamma with its message."""
+    made = profile(method, **EVERY[method], schedule=SCHEDULE)
+    spec = worker(version, args={"data-parallel-size": ranks})
+    problems = vllm.check(made, spec)
+    if any(p.code == "no-method" for p in problems):
+        return
+    lost = [p for p in problems if p.path == ("speculation", "schedule") and p.severity == "lost"]
+    assert all("gamma stays 4" in p.message for p in lost)
+    assert bool(lost) or ranks == 1
+    argv = vllm.render(made, spec).argv
+    config = json.loads(argv[argv.index("--speculative-config") + 1])
+    assert (SCHEDULE_KEY in config) is not bool(lost)
+    assert config["num_speculative_tokens"] == 4
 
 
 @pytest.mark.parametrize("method", EVERY)
