@@ -67,9 +67,11 @@ def _schedule_problems(spec: Drafted) -> list[Problem]:
         return []
     gamma, limit = fixed_gamma(spec), fixed_batch_limit(spec)
     if gamma == 0:
-        message = "llama.cpp has one gamma for all batch sizes, and the first range says 0"
+        message = (
+            "the first range says 0: with one request at a time no worker can prove that it drafts"
+        )
         hint = "start the schedule with a gamma above 0, or use method none"
-        return [_lost("schedule", message, hint, "schedule-by-router")]
+        return [Problem(("speculation", "schedule"), message, hint, code="schedule-first")]
     if limit is None:
         return []
     message = (

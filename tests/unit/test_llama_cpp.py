@@ -209,11 +209,11 @@ def test_a_schedule_becomes_a_limit_for_the_router() -> None:
     assert after("--spec-ngram-simple-size-m", launch.argv) == "3"
 
 
-def test_a_schedule_that_starts_with_0_is_lost() -> None:
+def test_a_schedule_that_starts_with_0_is_an_error() -> None:
     schedule = [{"batch": "1", "gamma": 0}, {"batch": "2+", "gamma": 5}]
     spec = {"method": "eagle3", "gamma": 5, "schedule": schedule}
     (problem,) = llama_cpp.check(profile(spec), worker())
-    assert problem.severity == "lost"
+    assert problem.severity == "error"
 
 
 def test_a_schedule_with_one_gamma_is_no_schedule() -> None:
