@@ -8,7 +8,7 @@ import functools
 import importlib.resources
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -145,6 +145,12 @@ def load_flags(engine: str, dialect: str) -> FlagTable:
         MappingProxyType(flags),
         MappingProxyType(keys),
     )
+
+
+@functools.cache
+def named_flags(engine: str, dialect: str, title: str, version: str) -> FlagTable:
+    """A dialect's table under the names that messages have for engine and version."""
+    return replace(load_flags(engine, dialect), engine=title, version=version)
 
 
 def _key_rules(known: list[str] | dict[str, Any]) -> Mapping[str, ValueRule]:

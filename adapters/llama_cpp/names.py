@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from adapters.flag import FlagTable, load_flags, normal
+from adapters.flag import FlagTable, named_flags, normal
 from adapters.llama_cpp.version import TITLE, dialect_of
 from adapters.option import Options, option_problems
 from adapters.problem import Path, Problem, near_match
@@ -115,14 +115,16 @@ class Names:
 
 
 @functools.cache
-def _load(dialect: str) -> Names:
+def _load(dialect: str, version: str) -> Names:
     file = importlib.resources.files("adapters") / "flags" / f"llama_cpp-{dialect}.json"
     data = json.loads(file.read_text("utf-8"))
-    return Names(load_flags("llama_cpp", dialect), data["removed"], data["variables"])
+    return Names(
+        named_flags("llama_cpp", dialect, TITLE, version), data["removed"], data["variables"]
+    )
 
 
 def names_of(version: str) -> Names:
-    return _load(dialect_of(version))
+    return _load(dialect_of(version), version)
 
 
 def native_problems(

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from adapters.contract import Api
 from adapters.dialect import choose_dialect, version_problems
 from adapters.draft import draft_problems
-from adapters.flag import FlagTable, load_flags
+from adapters.flag import FlagTable, named_flags
 from adapters.launch import Launch, WorkerSpec
 from adapters.option import option_problems, spell
 from adapters.problem import Problem
@@ -21,6 +21,7 @@ from adapters.profile import Ngram, Profile
 from adapters.setting import Setting, values
 from adapters.vllm import conversation
 from adapters.vllm.asked import SUPPORTED as SUPPORTED
+from adapters.vllm.asked import TITLE as TITLE
 from adapters.vllm.asked import Asked
 from adapters.vllm.rules import (
     draft_key_problems,
@@ -36,7 +37,6 @@ from adapters.vllm.rules_schedule import schedule_problems
 from adapters.vllm.rules_spelling import respelled_option
 from adapters.vllm.settings import settings_of
 
-TITLE = "vLLM"
 COMMANDS: tuple[str, ...] = ("vllm",)
 EMBEDDED: tuple[str, str] | None = None
 HEALTH = "/health"
@@ -131,7 +131,7 @@ def check(profile: Profile, worker: WorkerSpec) -> list[Problem]:
 
 
 def check_arguments(arguments: Mapping[str, JsonValue], version: str) -> list[Problem]:
-    table = load_flags("vllm", choose_dialect(SUPPORTED, version)[0].name)
+    table = named_flags("vllm", choose_dialect(SUPPORTED, version)[0].name, TITLE, version)
     return version_problems(TITLE, SUPPORTED, version) + _option_problems(arguments, table)
 
 

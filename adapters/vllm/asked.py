@@ -8,12 +8,13 @@ from typing import Final, Literal, TypeAlias
 from pydantic import JsonValue
 
 from adapters.dialect import Dialect, choose_dialect
-from adapters.flag import FlagTable, load_flags
+from adapters.flag import FlagTable, named_flags
 from adapters.launch import WorkerSpec
 from adapters.option import Options, merge
 from adapters.problem import Path
 from adapters.profile import Drafted, Profile
 
+TITLE = "vLLM"
 SUPPORTED: tuple[Dialect, ...] = (
     Dialect("0.31", (0, 31), (0, 32)),
     Dialect("0.32", (0, 32), (0, 33)),
@@ -58,7 +59,7 @@ class Asked:
 
     @functools.cached_property
     def table(self) -> FlagTable:
-        return load_flags("vllm", self.dialect)
+        return named_flags("vllm", self.dialect, TITLE, self.worker.engine_version)
 
     @functools.cached_property
     def native(self) -> Options:

@@ -18,7 +18,7 @@ def problems(engine: str) -> list[str]:
 
 def test_what_no_version_knows_is_told() -> None:
     told = problems("{vllm: {max_num_seq: 8}}")
-    assert told == ["engine.vllm.max_num_seq: vllm 0.33.0 has no option 'max_num_seq'"]
+    assert told == ["engine.vllm.max_num_seq: vLLM 0.33 has no option 'max_num_seq'"]
 
 
 @pytest.mark.parametrize(
