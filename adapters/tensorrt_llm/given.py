@@ -6,13 +6,12 @@ update_llm_args_with_extra_dict). Whatever the file can hold is in the file.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from typing import Final
 
 from pydantic import JsonValue
 
-from adapters.flag import FlagTable, load_flags
+from adapters.flag import FlagTable, load_flags, named_flags
 from adapters.launch import WorkerSpec
 from adapters.option import Options, merge, whole
 from adapters.profile import Profile
@@ -47,10 +46,9 @@ def table_of(version: str) -> FlagTable:
     return load_flags(ENGINE, dialect_of(version))
 
 
-@cache
 def named_table(version: str) -> FlagTable:
     """The version's table under the names that messages have for engine and version."""
-    return replace(table_of(version), engine=TITLE, version=version)
+    return named_flags(ENGINE, dialect_of(version), TITLE, version)
 
 
 def native_of(profile: Profile) -> dict[str, JsonValue]:
