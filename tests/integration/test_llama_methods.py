@@ -14,6 +14,7 @@ from adapters.exchange import Conversation, Reply
 from adapters.launch import Model, WorkerSpec
 from adapters.llama_cpp import conversation
 from adapters.profile import Profile
+from tests.harness import TestFleet, fleet_of, free_port
 from tests.integration.llama_drawn import write_block_drafter, write_mtp_target
 from tests.integration.llama_server import COMMAND, Server, running, tiny_weights
 
@@ -76,7 +77,7 @@ SPECULATION: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "spec-draft-threads": 1,
         },
     ),
-    "draft-dflash": ({"method": "dflash", "gamma": 3}, {"spec-draft-threads": 1}),
+    "draft-dflash": ({"method": "dflash", "gamma": 2}, {"spec-draft-threads": 1}),
     "draft-dspark": (
         {"method": "dspark", "gamma": 4, "draft": "dspark"},
         {"spec-draft-threads": 1},
@@ -172,3 +173,58 @@ def test_mtp_layers_draft_and_change_no_token(layers: int, tmp_path: Path) -> No
     plain, drafted = found
     assert [answer.ids for answer in drafted] == [answer.ids for answer in plain]
     assert all(answer.drafted > 0 for answer in drafted)
+
+
+def write_fleet(folder: Path, weights: Mapping[str, Path]) -> TestFleet:
+    """A plain worker and one of each kind, the last with a target and a plain worker of its own."""
+    names = {"draft_model": "draft", "eagle3": "eagle3", "dflash": "dflash", "dspark": "dspark"}
+    target = folder / "mtp.gguf"
+    write_mtp_target(target, 1)
+    models = {
+        "small": {
+            "target": str(weights["target"]),
+            "context": 512,
+            "drafts": {method: str(weights[name]) for method, name in names.items()},
+        },
+        "layered": {"target": str(target), "context": 512},
+    }
+    kinds = {f"kind-{n}": (*spoken, "small") for n, spoken in enumerate(SPECULATION.values())}
+    kinds["mtp"] = ({"method": "mtp", "gamma": 2}, {}, "layered")
+    workers = [("plain", "small"), ("plain", "layered")]
+    (folder / "profiles").mkdir()
+    for name, (speculation, native, model) in kinds.items():
+        data = {"profile": name, "speculation": speculation, "engine": {"llama_cpp": native}}
+        (folder / "profiles" / f"{name}.yaml").write_text(json.dumps(data))
+        workers.append((name, model))
+    engine = {"command": "embedded", "args": dict(ARGS), "start_timeout_s": 120}
+    made = {
+        "fleet": "every-kind",
+        "models": models,
+        "engines": {"llama_cpp": engine},
+        "workers": [
+            {
+                "name": f"{profile}-{model}",
+                "engine": "llama_cpp",
+                "model": model,
+                "profile": profile,
+                "port": free_port(),
+            }
+            for profile, model in workers
+        ],
+    }
+    return TestFleet(folder, json.dumps(made))
+
+
+def test_every_kind_passes_the_gate(weights: Mapping[str, Path], tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    lines = [{"type": "chat", "prompt": prompt, "max_tokens": 48} for prompt in PROMPTS]
+    prompts.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with fleet_of(write_fleet(tmp_path, weights)) as fleet:
+        fleet.up(timeout=280)
+        for candidates in ([f"kind-{n}-small" for n in range(len(SPECULATION))], ["mtp-layered"]):
+            chosen = [word for name in candidates for word in ("--candidate", name)]
+            arguments = ("gate", str(fleet.file), "--prompts", str(prompts), "--json", *chosen)
+            done = fleet.run(*arguments, timeout=280)
+            assert done.returncode == 0, done.stdout + done.stderr
+            trials = json.loads(done.stdout)
+            assert [trial["verdict"] for trial in trials] == ["pass"] * len(candidates)
