@@ -7,12 +7,25 @@ engine, and how its answer is read, is tested without one and written once per e
 import functools
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 import msgspec
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+# A model folder's generation_config.json changes even greedy output (repetition_penalty), so every
+# sampling field of an OpenAI-style request is written out.
+GREEDY: Final[Mapping[str, Any]] = {
+    "temperature": 0,
+    "top_p": 1,
+    "top_k": 0,
+    "repetition_penalty": 1,
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "seed": 0,
+}
 
 
 class EngineAnswerError(Exception):

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from adapters.exchange import (
+    GREEDY,
     Call,
     Candidate,
     Conversation,
@@ -34,15 +35,6 @@ _COUNTERS: Final[Mapping[str, str]] = {
 }
 _PROOF_TOKEN = 5
 _PROOF_LENGTH = 48
-_GREEDY: Mapping[str, Any] = {
-    "temperature": 0,
-    "top_p": 1,
-    "top_k": 0,
-    "repetition_penalty": 1,
-    "presence_penalty": 0,
-    "frequency_penalty": 0,
-    "seed": 0,
-}
 # Without it the answer is text alone; with it, ids alone (PR #5382).
 _AS_IDS: Mapping[str, Any] = {"detokenize": False}
 
@@ -59,7 +51,7 @@ def identify() -> Conversation[Identity]:
 @conversation
 def complete(model: str) -> Conversation[str]:
     """The engine has no fingerprint of itself."""
-    body = {"model": model, "prompt": [_PROOF_TOKEN], "max_tokens": 2, **_GREEDY, **_AS_IDS}
+    body = {"model": model, "prompt": [_PROOF_TOKEN], "max_tokens": 2, **GREEDY, **_AS_IDS}
     reply = yield Call("/v1/completions", body | {"ignore_eos": True})
     if field(reply.json(), "usage", "completion_tokens") < 1:
         raise EngineAnswerError("the engine completed nothing")
@@ -91,7 +83,7 @@ def _proof_body(model: str, profile: Profile) -> dict[str, Any]:
         # the model may not know logit_bias; they guess anyway.
         length += profile.speculation.lookup.max
         body["logit_bias"] = {str(_PROOF_TOKEN): 100}
-    return {**body, "prompt": [_PROOF_TOKEN] * length, **_GREEDY, **_AS_IDS}
+    return {**body, "prompt": [_PROOF_TOKEN] * length, **GREEDY, **_AS_IDS}
 
 
 def _counted(before: Reply, after: Reply) -> Proof:
@@ -135,7 +127,7 @@ def generate(model: str, request: Mapping[str, JsonValue]) -> Conversation[Gener
     is_chat = "messages" in request
     extra = {} if is_chat else _AS_IDS
     path = "/v1/chat/completions" if is_chat else "/v1/completions"
-    answer = (yield Call(path, {**request, **_GREEDY, **extra, "model": model})).json()
+    answer = (yield Call(path, {**request, **GREEDY, **extra, "model": model})).json()
     choice = field(answer, "choices", 0)
     ids = choice.get("token_ids")
     if not isinstance(ids, list):
@@ -179,7 +171,7 @@ def candidates(model: str, ids: tuple[int, ...]) -> Conversation[tuple[Candidate
     one alone is known."""
     if UNKNOWN in ids:
         raise EngineAnswerError("this version does not tell the ids of a text prompt")
-    body = {"model": model, "prompt": list(ids), "max_tokens": 1, "logprobs": 5, **_GREEDY}
+    body = {"model": model, "prompt": list(ids), "max_tokens": 1, "logprobs": 5, **GREEDY}
     choice = field((yield Call("/v1/completions", {**body, **_AS_IDS})).json(), "choices", 0)
     top = field(choice, "logprobs", "top_logprobs", 0)
     best = sorted(top.items(), key=lambda entry: -float(entry[1]))

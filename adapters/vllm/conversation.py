@@ -1,11 +1,11 @@
 """How a running vLLM is spoken to (0.31 to 0.33; tried on 0.32.0)."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic import JsonValue
 
 from adapters.exchange import (
+    GREEDY,
     Call,
     Candidate,
     Conversation,
@@ -23,17 +23,6 @@ _DRAFTED = "vllm:spec_decode_num_draft_tokens_total"
 _ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
 _PROOF_TOKEN = 5
 _PROOF_LENGTH = 24
-# A model folder's generation_config.json changes even greedy output (repetition_penalty), so every
-# sampling field is written out.
-_GREEDY: Mapping[str, Any] = {
-    "temperature": 0,
-    "top_p": 1,
-    "top_k": 0,
-    "repetition_penalty": 1,
-    "presence_penalty": 0,
-    "frequency_penalty": 0,
-    "seed": 0,
-}
 
 
 @conversation
@@ -49,7 +38,7 @@ def identify() -> Conversation[Identity]:
 @conversation
 def complete(model: str) -> Conversation[str]:
     """Returns vLLM's system_fingerprint: its version and a digest of its whole configuration."""
-    body = {"model": model, "prompt": [_PROOF_TOKEN], "max_tokens": 2, **_GREEDY}
+    body = {"model": model, "prompt": [_PROOF_TOKEN], "max_tokens": 2, **GREEDY}
     reply = yield Call("/v1/completions", body | {"ignore_eos": True})
     if field(reply.json(), "usage", "completion_tokens") < 1:
         raise EngineAnswerError("the engine completed nothing")
@@ -69,7 +58,7 @@ def prove(model: str, profile: Profile) -> Conversation[Proof]:
         "max_tokens": _PROOF_LENGTH,
         "allowed_token_ids": [_PROOF_TOKEN],
         "ignore_eos": True,
-        **_GREEDY,
+        **GREEDY,
     }
     (yield Call("/v1/completions", body)).require_ok()
     after = yield Call("/metrics")
@@ -88,7 +77,7 @@ def _whole(count: float | None) -> int | None:
 def generate(model: str, request: Mapping[str, JsonValue]) -> Conversation[Generation]:
     is_chat = "messages" in request
     path = "/v1/chat/completions" if is_chat else "/v1/completions"
-    reply = yield Call(path, {**request, **_GREEDY, "model": model, "return_token_ids": True})
+    reply = yield Call(path, {**request, **GREEDY, "model": model, "return_token_ids": True})
     answer = reply.json()
     choice = field(answer, "choices", 0)
     prompt_ids = field(answer if is_chat else choice, "prompt_token_ids")
@@ -107,7 +96,7 @@ def candidates(model: str, ids: tuple[int, ...]) -> Conversation[tuple[Candidate
         "max_tokens": 1,
         "logprobs": 5,
         "return_tokens_as_token_ids": True,
-        **_GREEDY,
+        **GREEDY,
     }
     reply = yield Call("/v1/completions", body)
     top = field(reply.json(), "choices", 0, "logprobs", "top_logprobs", 0)
