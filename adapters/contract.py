@@ -6,7 +6,17 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from adapters.dialect import Dialect
-from adapters.exchange import Candidate, Conversation, Generation, Identity, Proof
+from adapters.exchange import (
+    AS_USUAL,
+    Candidate,
+    Conversation,
+    Draws,
+    Generation,
+    How,
+    Identity,
+    Proof,
+    Scored,
+)
 from adapters.launch import Launch, WorkerSpec
 from adapters.problem import Problem
 from adapters.profile import Profile
@@ -25,24 +35,53 @@ class Api(Protocol):
     def prove(self, model: str, profile: Profile) -> Conversation[Proof]:
         """Make the engine draft if it can, and say what its counters show."""
 
-    def generate(self, model: str, request: Mapping[str, JsonValue]) -> Conversation[Generation]:
-        """Greedy answer to one prompt line, as token ids. Fields of the line are passed on."""
+    def generate(
+        self, model: str, request: Mapping[str, JsonValue], how: How = AS_USUAL
+    ) -> Conversation[Generation]:
+        """Greedy answer to one prompt line, as token ids.
 
-    def candidates(self, model: str, ids: tuple[int, ...]) -> Conversation[tuple[Candidate, ...]]:
-        """The likeliest next tokens after these ids, best first."""
+        The line's own fields win over the greedy defaults, but for the temperature.
+        """
+
+    def candidates(
+        self, model: str, ids: tuple[int, ...], count: int = 20
+    ) -> Conversation[tuple[Candidate, ...]]:
+        """The `count` likeliest next tokens after these ids at temperature 1, best first."""
+
+    def score(
+        self, model: str, ids: tuple[int, ...], start: int
+    ) -> Conversation[tuple[Scored, ...] | None]:
+        """Every id from position `start` on, teacher-forced; None: the engine cannot."""
+
+    def wide(
+        self, model: str, ids: tuple[int, ...], width: int
+    ) -> Conversation[tuple[Candidate, ...] | None]:
+        """The likeliest next tokens after these ids, computed `width` rows at once as a verify step
+        does, by an engine without a drafter (launched with `wide_arguments`). None where the engine
+        did not work so."""
+
+    def sample(
+        self, model: str, ids: tuple[int, ...], draws: Draws
+    ) -> Conversation[tuple[tuple[int, ...], ...]]:
+        """Sampled continuations as token ids, one for each draw.
+
+        One that ended is shorter; the token that ended it is its last id.
+        """
 
 
 class Adapter(Protocol):
     """One engine. Satisfied by modules (PEP 544); see docs/structure.md for adding one.
 
     METRICS holds the counters it has, by the names of metric.py; METRICS_PATH is where they are
-    served. COMMANDS are the programs that `command: auto` looks for; EMBEDDED is the module of
-    ours that runs the engine where they are absent, and the package it needs.
+    served. PACKAGES are the Python distributions that the engine may come in. COMMANDS are the
+    programs that `command: auto` looks for; EMBEDDED is the module of ours that runs the engine
+    where they are absent, and the package it needs.
     """
 
     TITLE: str
     SUPPORTED: tuple[Dialect, ...]
     COMMANDS: tuple[str, ...]
+    PACKAGES: tuple[str, ...]
     EMBEDDED: tuple[str, str] | None
     HEALTH: str
     METRICS: Mapping[str, str]
@@ -57,6 +96,17 @@ class Adapter(Protocol):
 
     def limits(self, profile: Profile, version: str) -> Mapping[str, str]:
         """Request fields that this version cannot serve while speculating so, and why."""
+
+    def most_at_once(self, args: Mapping[str, JsonValue]) -> int | None:
+        """The most requests that a worker with these options decodes at once; None: not known."""
+
+    def wide_arguments(self, width: int) -> Mapping[str, JsonValue] | None:
+        """Options for a plain worker that scores `width` rows a step (Api.wide): none where every
+        plain worker can; None where the engine cannot be made to."""
+
+    def logit_type(self, worker: WorkerSpec) -> str | None:
+        """float32, bfloat16 or float16: the type in which this worker's logits are rounded; None:
+        not known."""
 
     def check(self, profile: Profile, worker: WorkerSpec) -> list[Problem]:
         """Everything this version refuses, ignores or does differently from what is asked."""

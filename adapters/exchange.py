@@ -28,6 +28,15 @@ GREEDY: Final[Mapping[str, Any]] = {
 }
 
 
+def greedy(request: Mapping[str, Any], defaults: Mapping[str, Any] = GREEDY) -> dict[str, Any]:
+    """A prompt line's own fields over the defaults, but always at temperature 0.
+
+    How the answer is sent is no matter of the line's: `stream` is left out.
+    """
+    fields = {name: value for name, value in request.items() if not name.startswith("stream")}
+    return {**defaults, **fields, "temperature": 0}
+
+
 class EngineAnswerError(Exception):
     """The engine answered, but not with what its version is known to answer."""
 
@@ -88,11 +97,13 @@ def conversation(start: Callable[P, Conversation[T]]) -> Callable[P, Conversatio
 @dataclass(frozen=True)
 class Identity:
     """What a running engine says of itself. `models` are names it serves; `weights` is the
-    path or id that it loaded them from, where the engine tells."""
+    path or id that it loaded them from, `context` the longest prompt and answer together in
+    tokens, where the engine tells."""
 
     version: str | None
     models: tuple[str, ...]
     weights: str | None = None
+    context: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +120,8 @@ class Generation:
     """One answer as token ids. `prompt_ids` are the ids the engine really read.
 
     `drafted` and `accepted` are what the engine counted for this answer, where it tells.
+    `own_margins` (How.own_margins): per token, nats by which the best of its own log-probabilities
+    exceeds it; 0 where it is the best. None where the engine gives no usable ones.
     """
 
     prompt_ids: tuple[int, ...]
@@ -118,6 +131,43 @@ class Generation:
     seconds: float = 0.0
     drafted: int | None = None
     accepted: int | None = None
+    own_margins: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class How:
+    """How an answer is asked for: as a stream, with its own log-probabilities, with the engine's
+    prompt cache left on (off by default where the engine has that switch)."""
+
+    stream: bool = False
+    own_margins: bool = False
+    keep_cache: bool = False
+
+
+AS_USUAL: Final = How()
+
+
+@dataclass(frozen=True)
+class Draws:
+    """`count` answers of `length` tokens at a temperature, nothing cut (top_p 1, no top_k).
+
+    Each of them is drawn with a seed of its own, counted up from `seed`.
+    """
+
+    count: int
+    length: int
+    temperature: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A given token, teacher-forced: its log-probability, and the best token's, in nats."""
+
+    token: int
+    logprob: float
+    best: int
+    best_logprob: float
 
 
 @dataclass(frozen=True)

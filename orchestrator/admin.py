@@ -1,7 +1,7 @@
-"""Admin: the router's own port for operators: health, status as JSON, metrics for Prometheus."""
+"""Admin: the router's own port for operators: health, status, metrics, release hooks."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
 import uvicorn
@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from orchestrator.dispatch import Dispatch
+from orchestrator.release import CONFIRMING, LARGEST_BODY, ROLLBACK, HookError, Release
 from orchestrator.tally import TallyCollector
 
 
@@ -35,8 +36,8 @@ class AdminServer(uvicorn.Server):
         yield
 
 
-def admin_app(dispatch: Dispatch) -> Starlette:
-    """The admin application over what the router knows."""
+def admin_app(dispatch: Dispatch, release: Release | None = None) -> Starlette:
+    """The admin application over what the router knows; `release` adds the release hooks."""
     registry = CollectorRegistry()
     registry.register(TallyCollector(dispatch.tally, dispatch.standing.in_flight))
 
@@ -49,9 +50,45 @@ def admin_app(dispatch: Dispatch) -> Starlette:
     async def metrics(_: Request) -> Response:
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
-    return Starlette(
-        routes=[Route("/health", health), Route("/status", status), Route("/metrics", metrics)]
-    )
+    routes = [Route("/health", health), Route("/status", status), Route("/metrics", metrics)]
+    return Starlette(routes=[*routes, *(release_routes(release) if release else ())])
+
+
+def release_routes(release: Release) -> list[Route]:
+    """What Argo Rollouts and Flagger ask: docs/ci.md."""
+
+    async def gate(request: Request) -> Response:
+        return await _answer(_tell(release, request.path_params.get("profile")))
+
+    def hook(kind: str) -> Route:
+        async def confirm(request: Request) -> Response:
+            return await _answer(_confirm(release, kind, request))
+
+        return Route(f"/flagger/{kind}", confirm, methods=["POST"])
+
+    hooks = [hook(kind) for kind in (*CONFIRMING, ROLLBACK)]
+    return [Route("/gate", gate), Route("/gate/{profile}", gate), *hooks]
+
+
+async def _tell(release: Release, profile: str | None) -> tuple[int, dict[str, Any]]:
+    return 200, await release.tell(profile)
+
+
+async def _confirm(release: Release, kind: str, request: Request) -> tuple[int, dict[str, Any]]:
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST_BODY:
+            raise HookError(413, f"a hook has at most {LARGEST_BODY} bytes")
+    return await release.confirm(kind, bytes(body))
+
+
+async def _answer(answer: Awaitable[tuple[int, dict[str, Any]]]) -> Response:
+    try:
+        status, data = await answer
+    except HookError as error:
+        return JSONResponse({"error": str(error)}, error.status)
+    return JSONResponse(data, status)
 
 
 def status_of(dispatch: Dispatch) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """Where objects are put together: a deployment becomes a router's configuration."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from orchestrator.deployment import Deployment, Member
 from orchestrator.fleet import split_address
-from orchestrator.gate.certificate import objection
-from orchestrator.gate.trial import certificate_folder
+from orchestrator.gate.admission import objection
+from orchestrator.gate.certificate import certificate_folder
 from orchestrator.pick import Upstream
+from orchestrator.release import release_of
 from orchestrator.router import RouterConfig
 from orchestrator.state import StateFolder
 from orchestrator.worker import full_digest
@@ -18,13 +18,15 @@ MEGABYTE = 2**20
 def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterConfig:
     """The router of a fleet. With `folder`, workers on this machine are used while they are ready.
 
-    Certificates are looked at once, here.
+    Certificates are looked at once for admission, here; release hooks look again when asked.
     """
     fleet = deployment.require()
-    certificates = certificate_folder(deployment) if fleet.gate.required else None
+    refusals = _refusals(deployment)
     routes = {name: fleet.hops(name) for name in fleet.routes}
     return RouterConfig(
-        upstreams=tuple(_upstream(member, certificates) for member in deployment.members),
+        upstreams=tuple(
+            _upstream(member, refusals.get(member.name)) for member in deployment.members
+        ),
         rules=fleet.types,
         routes=routes,
         models=tuple(fleet.models),
@@ -33,10 +35,20 @@ def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterC
         type_header=fleet.router.type_header,
         body_limit=fleet.router.body_limit_mb * MEGABYTE,
         worker_states=_states(folder, deployment) if folder else None,
+        release=release_of(deployment),
     )
 
 
-def _upstream(member: Member, certificates: Path | None) -> Upstream:
+def _refusals(deployment: Deployment) -> dict[str, str | None]:
+    """Why workers may not be routed to; nothing where the fleet asks for no certificate."""
+    policy = deployment.require().gate
+    if not policy.required:
+        return {}
+    folder = certificate_folder(deployment)
+    return {member.name: objection(folder, member, policy) for member in deployment.members}
+
+
+def _upstream(member: Member, refused: str | None) -> Upstream:
     is_plain = not member.profile.is_speculating
     return Upstream(
         name=member.name,
@@ -49,7 +61,7 @@ def _upstream(member: Member, certificates: Path | None) -> Upstream:
         limits=member.adapter.limits(member.profile, member.spec.engine_version),
         health=member.adapter.HEALTH,
         batch_limit=member.launch.batch_limit,
-        refused=objection(certificates, member) if certificates else None,
+        refused=refused,
     )
 
 

@@ -20,6 +20,7 @@ _COMMANDS = {
     "down": "End a fleet's workers, after their running requests.",
     "status": "Tell what really runs.",
     "gate": "Prove that speculating output is plain output, token by token.",
+    "certificate": "Show, verify and sign what the gate has found.",
     "serve": "Route requests to a fleet's workers by type and load.",
     "demo": "Do the whole job on this machine: start, prove, route, measure.",
 }

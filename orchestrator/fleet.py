@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag, WithJsonSchema
 
 from adapters.profile import EngineName, Model, Name
+from orchestrator.gate.evidence import SUITES, Policy, Suite
 from orchestrator.pattern import compile_pattern
 
 Port: TypeAlias = Annotated[int, Field(ge=1, le=65535)]
@@ -199,10 +200,45 @@ class GatePolicy(Model):
     """What must be shown before a speculating worker gets requests."""
 
     required: bool = True
-    policy: Literal["strict"] = "strict"
+    policy: Policy = Field(
+        default="strict",
+        description="strict: any difference that plain does not show itself fails. "
+        "numerics: explained ties and near-ties pass, within forks_per_1000.",
+    )
+    suites: tuple[Suite, ...] = Field(
+        default=SUITES, min_length=1, description="What is asked, and must have been."
+    )
     prompts: PathText = Field(default="prompts", description="A JSONL file or a folder of them.")
     certificates: PathText = Field(
         default="certificates", description="Folder, beside the fleet file."
+    )
+    reports: PathText = Field(
+        default="reports", description="Folder of reports and raw answers, beside the fleet file."
+    )
+    public_keys: tuple[PathText, ...] = Field(
+        default=(), description="Certificates must be signed by one of these; none: unsigned too."
+    )
+    min_tokens: int = Field(
+        default=1000, ge=1, description="Fewer tokens compared with plain: inconclusive."
+    )
+    forks_per_1000: float = Field(
+        default=10, gt=0, le=1000, description="Most forks per 1,000 tokens that numerics admits."
+    )
+    concurrency: int = Field(
+        default=16, ge=1, le=1024, description="Most requests at once that the gate asks."
+    )
+    alpha: float = Field(
+        default=0.01, gt=0, lt=0.5, description="Chance that faultless sampled output fails."
+    )
+    detectable: float = Field(
+        default=0.1,
+        gt=0,
+        lt=1,
+        description="Total variation distance of sampled output to be seen with 80 % probability.",
+    )
+    side_by_side: bool = Field(
+        default=True,
+        description="false: the gate runs one engine at a time, for want of memory.",
     )
 
 

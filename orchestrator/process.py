@@ -143,6 +143,13 @@ async def wait_for_end(record: Record) -> None:
     await _until(lambda: not is_alive(record), math.inf, pause_s=0.5)
 
 
+def free_port() -> int:
+    """A port of loopback that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def port_holder(host: str, port: int) -> str | None:
     """Who listens on a port, in words; None when it is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -22,6 +22,7 @@ from orchestrator.fleet import Hop, TypeRule
 from orchestrator.health import Health
 from orchestrator.pick import Pools, Upstream
 from orchestrator.relay import Service, Timeouts
+from orchestrator.release import Release
 from orchestrator.standing import Standing
 from orchestrator.upstream import Connections
 
@@ -36,6 +37,7 @@ class RouterConfig:
 
     `worker_states` gives the supervisor's states by worker name; a worker in another state than
     "ready" gets nothing new. Workers that it does not name are judged by their health alone.
+    `release` answers the admin port's release hooks.
     """
 
     upstreams: tuple[Upstream, ...]
@@ -48,6 +50,7 @@ class RouterConfig:
     body_limit: int
     worker_states: Callable[[], Mapping[str, str]] | None
     timeouts: Timeouts = field(default_factory=Timeouts)
+    release: Release | None = None
 
 
 class Router:
@@ -139,7 +142,7 @@ class Router:
             yield
             return
         self.admin_port = listener.getsockname()[1]
-        server = AdminServer(admin_app(self.dispatch))
+        server = AdminServer(admin_app(self.dispatch, self._config.release))
         task = group.create_task(server.serve(sockets=[listener]))
         try:
             yield

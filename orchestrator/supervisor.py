@@ -125,7 +125,8 @@ class Supervisor:
         refused = [str(step.cause) for step in steps if step.action == "refuse"]
         if refused:
             raise EngineError("; ".join(refused))
-        self._prepare_weights()
+        members = [worker.member for worker in self.workers.values()]
+        prepare_weights(self.deployment, members, self._say)
         for step in steps:
             self._tell(str(step))
         for step in steps:
@@ -139,18 +140,6 @@ class Supervisor:
         await process.end_strays(self.folder.mark, kept, STRAY_GRACE_S)
         for name in observed.dead:
             self.folder.remove_record(name)
-
-    def _prepare_weights(self) -> None:
-        for worker in self.workers.values():
-            member = worker.member
-            if member.missing:
-                raise EngineError(f"{member.name}: {member.missing}")
-            fleet = self.deployment.require()
-            prepare(fleet.models[member.entry.model], member.spec.command, self._say)
-            model, draft = member.spec.model, draft_of(member.profile, member.spec.model)
-            for path in filter(None, (model.target, draft)):
-                if is_missing(path):
-                    raise EngineError(f"{member.name}: {path} is not there (model {model.name!r})")
 
     def _changed(self) -> None:
         """A worker's state changed: write the snapshot, say what a person would want to know."""
@@ -172,6 +161,19 @@ class Supervisor:
         except OSError as error:
             self._say = lambda _: None
             LOG.warning("the output cannot be written any more: %s", error)
+
+
+def prepare_weights(deployment: Deployment, members: Sequence[Member], say: Say) -> None:
+    """Make packaged weights ready. Raises EngineError for what is not on this machine."""
+    for member in members:
+        if member.missing:
+            raise EngineError(f"{member.name}: {member.missing}")
+        fleet = deployment.require()
+        prepare(fleet.models[member.entry.model], member.spec.command, say)
+        model, draft = member.spec.model, draft_of(member.profile, member.spec.model)
+        for path in filter(None, (model.target, draft)):
+            if is_missing(path):
+                raise EngineError(f"{member.name}: {path} is not there (model {model.name!r})")
 
 
 async def run_until_signal(supervisor: Supervisor, up: Callable[[], None]) -> None:

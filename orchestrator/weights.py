@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import adapters
@@ -108,9 +108,14 @@ def weights_digest(source: str) -> str | None:
         return file_digest(path)
     if not path.is_dir():
         return None
+    return files_digest(path, [file for file in path.rglob("*") if file.is_file()])
+
+
+def files_digest(folder: Path, files: Iterable[Path]) -> str:
+    """SHA-256 over files in a folder: their names and digests, in the order of the names."""
     total = hashlib.sha256()
-    for file in sorted(p for p in path.rglob("*") if p.is_file()):
-        total.update(f"{file.relative_to(path)}\0{file_digest(file)}\n".encode())
+    for file in sorted(files):
+        total.update(f"{file.relative_to(folder)}\0{file_digest(file)}\n".encode())
     return total.hexdigest()
 
 

@@ -42,12 +42,21 @@ def _cli() -> str:
     for name in run.list_commands(context):
         command = run.get_command(context, name)
         if command is not None:
-            parts.append(_help(f"draftgate {name}", command, context))
+            parts += _helps(f"draftgate {name}", command, context)
     note = (
         "0 is good; 130 is ctrl-C, but for `up` and `serve`, which are ended so: they end with 0."
     )
     parts.append(f"## Exit codes\n\n{note}\n\n```\n{_exit_codes()}\n```\n")
     return "\n".join(parts)
+
+
+def _helps(title: str, command: click.Command, parent: click.Context) -> Iterator[str]:
+    """A command's help, and that of the commands below it."""
+    yield _help(title, command, parent)
+    if isinstance(command, click.Group):
+        below = click.Context(command, info_name=title.rpartition(" ")[2], parent=parent)
+        for name, inner in command.commands.items():
+            yield from _helps(f"{title} {name}", inner, below)
 
 
 def _help(title: str, command: click.Command, parent: click.Context | None) -> str:

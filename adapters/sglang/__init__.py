@@ -31,10 +31,14 @@ from adapters.sglang.native import (
 )
 from adapters.sglang.rules import combination_problems, key_problems, no_method
 from adapters.sglang.schedule import FILE, adaptive_file, plan_of, schedule_problems
+from adapters.sglang.step import logit_type as logit_type
+from adapters.sglang.step import most_at_once as most_at_once
+from adapters.sglang.step import wide_arguments as wide_arguments
 
 TITLE = given.TITLE
 SUPPORTED: tuple[Dialect, ...] = given.SUPPORTED
 COMMANDS: tuple[str, ...] = ("sglang",)
+PACKAGES: tuple[str, ...] = ("sglang",)
 EMBEDDED: tuple[str, str] | None = None
 HEALTH = "/health"
 # There are no counters of guessed or accepted tokens: answers tell their own (conversation.py).

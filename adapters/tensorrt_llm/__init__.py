@@ -26,10 +26,14 @@ from adapters.tensorrt_llm.combination import combination_problems
 from adapters.tensorrt_llm.context import context_problems
 from adapters.tensorrt_llm.given import SPECULATIVE, Given, backend_of, given, table_of
 from adapters.tensorrt_llm.native import environment_problems, profile_options, server_problems
+from adapters.tensorrt_llm.step import logit_type as logit_type
+from adapters.tensorrt_llm.step import most_at_once as most_at_once
+from adapters.tensorrt_llm.step import wide_arguments as wide_arguments
 
 TITLE = decoder.TITLE
 SUPPORTED: tuple[Dialect, ...] = decoder.SUPPORTED
 COMMANDS: tuple[str, ...] = ("trtllm-serve",)
+PACKAGES: tuple[str, ...] = ("tensorrt-llm",)
 EMBEDDED: tuple[str, str] | None = None
 HEALTH = "/health"
 # Of 1.3 and 1.4 (metrics/collector.py 050f80de), which do not count steps; 1.2 has latencies only.

@@ -10,18 +10,24 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
+from adapters.answer import read_answer
 from adapters.exchange import (
+    AS_USUAL,
     GREEDY,
     Call,
     Candidate,
     Conversation,
+    Draws,
     EngineAnswerError,
     Generation,
+    How,
     Identity,
     Proof,
     Reply,
+    Scored,
     conversation,
     field,
+    greedy,
 )
 from adapters.metric import read_metrics, rise
 from adapters.profile import Ngram, Profile
@@ -122,12 +128,19 @@ def _by_step_length(answer: Any, counted: Proof) -> Proof:
 
 
 @conversation
-def generate(model: str, request: Mapping[str, JsonValue]) -> Conversation[Generation]:
-    """Chats are answered without token ids. Ids of a text prompt are told by newer ones only."""
+def generate(
+    model: str, request: Mapping[str, JsonValue], how: How = AS_USUAL
+) -> Conversation[Generation]:
+    """Chats are answered without token ids. Ids of a text prompt are told by newer ones only.
+
+    There are no margins: log-probabilities are refused while speculating, or end a worker.
+    """
     is_chat = "messages" in request
-    extra = {} if is_chat else _AS_IDS
+    body = {**greedy(request), **({} if is_chat else _AS_IDS), "model": model}
+    if how.stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
     path = "/v1/chat/completions" if is_chat else "/v1/completions"
-    answer = (yield Call(path, {**request, **GREEDY, **extra, "model": model})).json()
+    answer = read_answer((yield Call(path, body)), how.stream)
     choice = field(answer, "choices", 0)
     ids = choice.get("token_ids")
     if not isinstance(ids, list):
@@ -166,12 +179,13 @@ def _of_answer(told: Any) -> tuple[int | None, int | None]:
 
 
 @conversation
-def candidates(model: str, ids: tuple[int, ...]) -> Conversation[tuple[Candidate, ...]]:
+def candidates(
+    model: str, ids: tuple[int, ...], count: int = 20
+) -> Conversation[tuple[Candidate, ...]]:
     """Only a plain engine can tell (PR #18401). It names tokens by their text: the id of the best
     one alone is known."""
-    if UNKNOWN in ids:
-        raise EngineAnswerError("this version does not tell the ids of a text prompt")
-    body = {"model": model, "prompt": list(ids), "max_tokens": 1, "logprobs": 5, **GREEDY}
+    _require_known(ids)
+    body = {"model": model, "prompt": list(ids), "max_tokens": 1, "logprobs": count, **GREEDY}
     choice = field((yield Call("/v1/completions", {**body, **_AS_IDS})).json(), "choices", 0)
     top = field(choice, "logprobs", "top_logprobs", 0)
     best = sorted(top.items(), key=lambda entry: -float(entry[1]))
@@ -180,3 +194,39 @@ def candidates(model: str, ids: tuple[int, ...]) -> Conversation[tuple[Candidate
         Candidate(UNKNOWN if rank else int(first), float(logprob), text)
         for rank, (text, logprob) in enumerate(best)
     )
+
+
+def _require_known(ids: tuple[int, ...]) -> None:
+    if UNKNOWN in ids:
+        raise EngineAnswerError("this version does not tell the ids of a text prompt")
+
+
+@conversation
+def score(model: str, ids: tuple[int, ...], start: int) -> Conversation[tuple[Scored, ...] | None]:
+    """Its routes have no log-probabilities of prompts."""
+    yield from ()
+    return None
+
+
+@conversation
+def wide(
+    model: str, ids: tuple[int, ...], width: int
+) -> Conversation[tuple[Candidate, ...] | None]:
+    """Nothing in its answers shows that a row was computed among others."""
+    yield from ()
+    return None
+
+
+@conversation
+def sample(
+    model: str, ids: tuple[int, ...], draws: Draws
+) -> Conversation[tuple[tuple[int, ...], ...]]:
+    """One request for each draw: whether n answers of one share its seed is not documented."""
+    _require_known(ids)
+    asked = {"model": model, "prompt": list(ids), "max_tokens": draws.length, **GREEDY, **_AS_IDS}
+    found: list[tuple[int, ...]] = []
+    for number in range(draws.count):
+        body = asked | {"temperature": draws.temperature, "seed": draws.seed + number}
+        choice = field((yield Call("/v1/completions", body)).json(), "choices", 0)
+        found.append(tuple(field(choice, "token_ids")))
+    return tuple(found)

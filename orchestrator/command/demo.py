@@ -16,16 +16,22 @@ from orchestrator.app import router_config
 from orchestrator.demo import Row, control_of, is_speculated, measure_type
 from orchestrator.deployment import Deployment, Member, read_deployment
 from orchestrator.errors import GateFailedError, InputError
+from orchestrator.gate.evidence import Suite
 from orchestrator.gate.prompt import Prompt, read_prompts
-from orchestrator.gate.report import report
-from orchestrator.gate.trial import Trial, try_fleet
+from orchestrator.gate.report.summary import summary_lines
+from orchestrator.gate.run import Settings
+from orchestrator.gate.trials import try_fleet
+from orchestrator.gate.verdict import Rules
 from orchestrator.router import Router
 from orchestrator.shipped import shipped
 from orchestrator.state import StateFolder
 from orchestrator.supervisor import Supervisor, run_until_signal
 from orchestrator.weights import cache_folder
 
-GATE_TOKENS = 24  # a prompt; the demo shows the job, `draftgate gate` does it in full
+# The demo shows the job; `draftgate gate` does it in full.
+GATE_TOKENS = 24  # a prompt
+GATE_LEAST = 100  # tokens compared
+GATE_SUITES: tuple[Suite, ...] = ("greedy", "limits", "stream")
 MEASURED = (48, 2)  # tokens of an answer, rounds
 MEASURED_PLAIN = (16, 1)  # where both sides are plain, there is little to see
 WORTH = 1.1
@@ -44,8 +50,7 @@ def command(engine: str, keep: bool) -> int:
     """Do the whole job on this machine: check, render, start, prove, route, measure."""
     start = time.monotonic()
     file = _demo_fleet(engine)
-    deployment = read_deployment(file, file.name)
-    deployment.require()
+    deployment = _with_short_gate(read_deployment(file, file.name))
     _step(f"check: {file.name} and its profiles have no errors")
     for member in deployment.members:
         _step(f"render: {member.name} ({member.profile.profile})")
@@ -73,6 +78,21 @@ def _demo_fleet(engine: str) -> Path:
         if fleet and fleet.workers[0].engine == engine:
             return file if os.access(root, os.W_OK) else _copy(file)
     raise InputError(f"no example fleet for {engine} comes with draftgate")
+
+
+def _with_short_gate(deployment: Deployment) -> Deployment:
+    """Asking for what the demo has time for; its certificates are not those of the fleet."""
+    fleet = deployment.require()
+    own = cache_folder() / "demo"
+    policy = fleet.gate.model_copy(
+        update={
+            "suites": GATE_SUITES,
+            "min_tokens": GATE_LEAST,
+            "certificates": str(own / "certificates"),
+            "reports": str(own / "reports"),
+        }
+    )
+    return replace(deployment, fleet=fleet.model_copy(update={"gate": policy}))
 
 
 def _copy(file: Path) -> Path:
@@ -143,10 +163,20 @@ class _Show:
         plain = next(m for m in self.deployment.members if not m.profile.is_speculating)
         candidates = self._candidates()
         folder = self.supervisor.folder
-        trials = await try_fleet(self.deployment, folder, (plain, candidates), prompts, click.echo)
-        for trial in trials:
-            _show_trial(trial, prompts)
-        if any(trial.comparison.verdict != "pass" for trial in trials):
+        policy = self.deployment.require().gate
+        settings = Settings(
+            Rules(min_tokens=policy.min_tokens),
+            prompts,
+            click.echo,
+            frozenset(policy.suites),
+            reports=Path(policy.reports),
+        )
+        pairs = [(plain, candidates)]
+        trials = await try_fleet(self.deployment, folder, pairs, settings)
+        texts = {prompt.id: prompt.text for prompt in prompts}
+        for line in (line for trial in trials for line in summary_lines(trial, texts)):
+            click.echo(line)
+        if any(trial.verdict != "pass" for trial in trials):
             raise GateFailedError("the gate did not pass: nothing would be routed")
 
     def _candidates(self) -> list[Member]:
@@ -167,11 +197,6 @@ class _Show:
 
 def _shorter(prompts: list[Prompt], tokens: int) -> list[Prompt]:
     return [replace(p, request={**p.request, "max_tokens": tokens}) for p in prompts]
-
-
-def _show_trial(trial: Trial, prompts: list[Prompt]) -> None:
-    for line in report(trial.candidate, trial.comparison, trial.arms, prompts):
-        click.echo(line)
 
 
 def _table(rows: list[Row]) -> list[str]:

@@ -1,22 +1,63 @@
 """draftgate gate: prove that speculating output is plain output."""
 
 import asyncio
+import contextlib
 import json
-from dataclasses import asdict
+import signal
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
 
 import click
 
 from orchestrator.deployment import Deployment, Member, read_deployment
-from orchestrator.errors import GateFailedError, InconclusiveError, InputError
-from orchestrator.fleet import engine_url
+from orchestrator.errors import GateFailedError, InconclusiveError, InputError, OrchestratorError
+from orchestrator.fleet import GatePolicy, engine_url
 from orchestrator.fleet_file import show_warnings
-from orchestrator.gate.prompt import Prompt, read_prompts
-from orchestrator.gate.report import report
-from orchestrator.gate.trial import Trial, try_fleet, try_urls
+from orchestrator.gate.evidence import SUITES, Policy, Trial
+from orchestrator.gate.prompt import read_prompts
+from orchestrator.gate.report.data import as_json as trial_json
+from orchestrator.gate.report.summary import summary_lines
+from orchestrator.gate.report.write import write_reports
+from orchestrator.gate.run import Settings
+from orchestrator.gate.trials import Pair, try_fleet, try_urls
+from orchestrator.gate.verdict import Rules
 from orchestrator.shipped import shipped
 from orchestrator.state import StateFolder
+
+T = TypeVar("T")
+
+
+class _Suites(click.ParamType[frozenset[str]]):
+    """A list of suites, with commas."""
+
+    name = "list"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> frozenset[str]:
+        names = [name.strip() for name in str(value).split(",")]
+        unknown = [name for name in names if name not in SUITES]
+        if unknown:
+            self.fail(f"{', '.join(map(repr, unknown))}: suites are {', '.join(SUITES)}")
+        return frozenset(names)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The options of the command."""
+
+    baseline: str | None
+    candidate: tuple[str, ...]
+    prompts: Path | None
+    per_type: int | None
+    policy: Policy | None
+    suites: frozenset[str] | None
+    min_tokens: int | None
+    reports: Path | None
+    sign_key: Path | None
+    control: bool
+    one_at_a_time: bool
+    as_json: bool
 
 
 @click.command()
@@ -27,57 +68,104 @@ from orchestrator.state import StateFolder
 )
 @click.option("--prompts", type=click.Path(path_type=Path), help="A JSONL file or a folder.")
 @click.option("--per-type", type=click.IntRange(1), help="At most this many prompts of a type.")
+@click.option("--policy", type=click.Choice(get_args(Policy)), help="Default: the fleet's.")
+@click.option("--suites", type=_Suites(), help="What to ask, with commas; default: the fleet's.")
+@click.option("--min-tokens", type=click.IntRange(1), help="Fewer compared: inconclusive.")
+@click.option(
+    "--reports", type=click.Path(path_type=Path, file_okay=False), help="Folder for them."
+)
+@click.option("--sign-key", type=click.Path(path_type=Path), help="Private key for certificates.")
+@click.option("--control", is_flag=True, help="Compare plain with plain: is the engine repeatable?")
+@click.option(
+    "--one-at-a-time", is_flag=True, help="Never two engines at once, for want of memory."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
-def command(
-    fleet: Path | None,
-    baseline: str | None,
-    candidate: tuple[str, ...],
-    as_json: bool,
-    **options: Any,
-) -> int:
+def command(fleet: Path | None, **options: Any) -> int:
     """Prove that speculating output is plain output, token by token.
 
     FLEET's workers are used where they are up, and started for the purpose where they are not.
     Without FLEET, --baseline and --candidate are URLs of engines that run already.
 
-    Exit code 0: pass. 3: the output differs. 4: nothing was shown either way.
+    A run that was killed goes on where it was. Exit code 0: pass. 3: the output differs. 4: nothing
+    was shown either way.
     """
-    if _is_url(baseline):
-        return _gate_urls(baseline or "", candidate, options, as_json)
+    asked = _Asked(**options)
+    if _is_url(asked.baseline):
+        return _gate_urls(asked)
     deployment = read_deployment(fleet or Path("fleet.yaml"), str(fleet or "fleet.yaml"))
     policy = deployment.require().gate
     show_warnings(deployment.problems)
-    members = _choose(deployment, baseline, candidate)
-    prompts = read_prompts(
-        options["prompts"] or _prompts(deployment, policy.prompts), options["per_type"]
-    )
+    pairs = _choose(deployment, asked)
+    file = asked.prompts or _prompts(deployment, policy.prompts)
+    settings = _settings(asked, policy, file, deployment.file.resolve().parent / policy.reports)
     folder = StateFolder(deployment.file)
-    trials = asyncio.run(try_fleet(deployment, folder, members, prompts, _talk))
-    return _conclude(trials, prompts, as_json)
+    return _conclude(_run(try_fleet(deployment, folder, pairs, settings)), settings, asked.as_json)
+
+
+def _settings(asked: _Asked, policy: GatePolicy, prompts: Path, reports: Path) -> Settings:
+    """The command's options before the fleet's policy. Raises InputError for bad prompts."""
+    rules = Rules(
+        policy=asked.policy or policy.policy,
+        min_tokens=asked.min_tokens or policy.min_tokens,
+        forks_per_1000=policy.forks_per_1000,
+    )
+    settings = Settings(
+        rules=rules,
+        prompts=read_prompts(prompts, asked.per_type),
+        say=_talk,
+        suites=asked.suites or frozenset(policy.suites),
+        concurrency=policy.concurrency,
+        alpha=policy.alpha,
+        detectable=policy.detectable,
+        side_by_side=policy.side_by_side and not asked.one_at_a_time,
+        is_control=asked.control,
+        reports=asked.reports or reports,
+        sign_key=asked.sign_key,
+    )
+    if asked.control:  # nothing guesses: nothing is to be proved of the verify path
+        settings = replace(settings, suites=settings.suites - {"sampled"})
+    return settings
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """To its end, or until SIGTERM: engines that were started are ended first."""
+
+    async def run() -> T:
+        task = asyncio.ensure_future(work)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, task.cancel)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            message = "ended by a signal; what was answered is kept: run it again to go on"
+            raise OrchestratorError(message) from None
+
+    return asyncio.run(run())
 
 
 def _talk(line: str) -> None:
-    click.echo(line, err=True)
+    with contextlib.suppress(OSError):  # nobody listens any more: no reason to stop
+        click.echo(line, err=True)
 
 
 def _is_url(text: str | None) -> bool:
     return bool(text) and str(text).startswith(("http://", "https://"))
 
 
-def _gate_urls(
-    baseline: str, candidate: tuple[str, ...], options: dict[str, Any], as_json: bool
-) -> int:
-    if len(candidate) != 1 or not _is_url(candidate[0]):
+def _gate_urls(asked: _Asked) -> int:
+    if len(asked.candidate) != 1 or not _is_url(asked.candidate[0]):
         raise InputError("a baseline URL needs exactly one candidate URL")
-    if options["prompts"] is None:
+    if asked.prompts is None:
         raise InputError("without a fleet, --prompts names the file of prompts")
-    prompts = read_prompts(options["prompts"], options["per_type"])
+    if asked.sign_key is not None:
+        raise InputError("--sign-key: engines at URLs get no certificate, so that none is signed")
     try:
-        urls = engine_url(baseline), engine_url(candidate[0])
+        urls = engine_url(asked.baseline or ""), engine_url(asked.candidate[0])
     except ValueError as error:
         raise InputError(f"--baseline, --candidate: {error}") from error
-    trial = asyncio.run(try_urls(*urls, prompts, _talk))
-    return _conclude([trial], prompts, as_json)
+    settings = _settings(asked, GatePolicy(), asked.prompts, Path("reports"))
+    return _conclude([_run(try_urls(*urls, settings))], settings, asked.as_json)
 
 
 def _prompts(deployment: Deployment, named: str) -> Path:
@@ -86,22 +174,45 @@ def _prompts(deployment: Deployment, named: str) -> Path:
     return own if own.exists() or named != "prompts" else shipped("prompts")
 
 
-def _choose(
-    deployment: Deployment, baseline: str | None, candidate: tuple[str, ...]
-) -> tuple[Member, list[Member]]:
-    candidates = [deployment.member(name) for name in candidate] or _routed(deployment)
+def _choose(deployment: Deployment, asked: _Asked) -> list[Pair]:
+    """Every candidate with the plain worker of its own model and engine."""
+    if asked.control:
+        return _controls(deployment, asked)
+    candidates = [deployment.member(n) for n in asked.candidate] or routed(deployment)
     if not candidates:
         raise InputError(f"{deployment.file}: no worker speculates; there is nothing to prove")
-    if baseline:
-        return deployment.member(baseline), candidates
-    model = candidates[0].entry.model
+    pairs: dict[str, tuple[Member, list[Member]]] = {}
+    for candidate in candidates:
+        baseline = _baseline(deployment, candidate, asked.baseline)
+        pairs.setdefault(baseline.name, (baseline, []))[1].append(candidate)
+    return list(pairs.values())
+
+
+def _controls(deployment: Deployment, asked: _Asked) -> list[Pair]:
+    """Plain workers against themselves."""
+    names = asked.candidate or ((asked.baseline,) if asked.baseline else ())
+    plain = [m for m in deployment.members if not m.profile.is_speculating]
+    chosen = [deployment.member(name) for name in names] or plain[:1]
+    if not chosen:
+        raise InputError(f"{deployment.file}: no worker is plain; a control needs one")
+    return [(member, [member]) for member in chosen]
+
+
+def _baseline(deployment: Deployment, candidate: Member, named: str | None) -> Member:
+    if named:
+        return deployment.member(named)
     for member in deployment.members:
-        if member.entry.model == model and not member.profile.is_speculating:
-            return member, candidates
-    raise InputError(f"model {model!r} has no plain worker to compare with")
+        is_alike = (member.entry.model, member.entry.engine) == (
+            candidate.entry.model,
+            candidate.entry.engine,
+        )
+        if is_alike and not member.profile.is_speculating:
+            return member
+    message = f"{candidate.name}: no plain worker of model {candidate.entry.model!r}"
+    raise InputError(f"{message} on {candidate.adapter.TITLE} to compare with")
 
 
-def _routed(deployment: Deployment) -> list[Member]:
+def routed(deployment: Deployment) -> list[Member]:
     """One speculating worker of each launch that a route names; of all without routes.
 
     A profile that no route names gets no requests; controls of measurements are such.
@@ -117,27 +228,19 @@ def _routed(deployment: Deployment) -> list[Member]:
     return list(chosen.values())
 
 
-def _conclude(trials: list[Trial], prompts: list[Prompt], as_json: bool) -> int:
-    if as_json:
-        click.echo(json.dumps([_as_json(trial) for trial in trials], indent=1))
+def _conclude(trials: Sequence[Trial], settings: Settings, as_json: bool) -> int:
+    texts = {prompt.id: prompt.text for prompt in settings.prompts}
+    shown: list[dict[str, Any]] = []
     for trial in trials:
+        folder = Path(trial.answers_folder or settings.reports).parent
+        written = write_reports(folder, trial, texts)
+        shown.append(trial_json(trial))
         if not as_json:
-            for line in report(trial.candidate, trial.comparison, trial.arms, prompts):
+            for line in summary_lines(trial, texts, written):
                 click.echo(line)
-            if trial.certificate:
-                click.echo(f"  certificate: {trial.certificate}")
-    verdicts = {trial.comparison.verdict for trial in trials}
+    if as_json:
+        click.echo(json.dumps(shown, indent=1))
+    verdicts = {trial.verdict for trial in trials}
     if "fail" in verdicts:
         return GateFailedError.exit_code
     return InconclusiveError.exit_code if "inconclusive" in verdicts else 0
-
-
-def _as_json(trial: Trial) -> dict[str, Any]:
-    return {
-        "candidate": trial.candidate,
-        "verdict": trial.comparison.verdict,
-        "reasons": list(trial.comparison.reasons),
-        "tokens_compared": trial.comparison.tokens,
-        "divergences": [asdict(d) for d in trial.comparison.divergences],
-        "certificate": str(trial.certificate) if trial.certificate else None,
-    }

@@ -1,116 +1,213 @@
 """Collecting the answers of one arm from a running engine."""
 
+import asyncio
+import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import httpx
 
-from adapters.contract import Adapter
-from adapters.exchange import Candidate, Generation
-from adapters.metric import rise
+from adapters.exchange import Call, Generation
+from adapters.metric import read_metrics, read_positions, rise
 from orchestrator.errors import EngineError, EngineGoneError
-from orchestrator.gate.compare import END, Arm, Divergence
-from orchestrator.gate.prompt import Prompt
-from orchestrator.wire import engine_client, hold, read_counters, timed
+from orchestrator.gate.endpoint import Endpoint
+from orchestrator.gate.evidence import Arm, Question
+from orchestrator.gate.journal import Journal
+from orchestrator.gate.progress import ArmProgress
+from orchestrator.gate.suite import asked, how
+from orchestrator.wire import ask, engine_client, hold, timed
 
-PROGRESS_S = 10.0
-
-Say = Callable[[str], None]
+_COUNTED = ("drafted", "accepted", "drafts")
+# An engine may count a little after it answers; nothing tells when.
+_COUNT_PAUSE_S = 0.2
 
 
 @dataclass(frozen=True)
-class Endpoint:
-    """A running engine: where it is, how to speak to it, and what it calls its model."""
+class Counts:
+    """An engine's counters at one moment; None for those that it does not have."""
+
+    totals: Mapping[str, float | None]
+    positions: tuple[float, ...] | None
+
+
+@dataclass
+class Collection:
+    """One arm under way: who is asked, and where its answers are kept."""
 
     name: str
-    url: str
-    adapter: Adapter
-    model: str
+    endpoint: Endpoint
+    journal: Journal
+    progress: ArmProgress
+
+    async def collect(self, questions: Sequence[Question]) -> Arm:
+        """Ask every question that the journal has no answer to, in order.
+
+        The engine must be the same one before and after: its fingerprint is compared. An answer
+        that fails is None in the arm; an engine that is gone raises EngineError.
+        """
+        groups = [list(g) for _, g in itertools.groupby(questions, lambda q: q.concurrency)]
+        for group in groups:
+            if group[0].concurrency > 1 and any(q.id not in self.journal.answers for q in group):
+                self.journal.forget(q.id for q in group)
+        answers: dict[str, Generation | None] = dict(self.journal.answers)
+        self.progress.begin(len(answers), len(questions))
+        errors: dict[str, str] = {}
+        async with engine_client(self.endpoint.url) as client:
+            before = await hold(client, self.endpoint.adapter.api.complete(self.endpoint.model))
+            self.journal.booted(before)
+            for group in groups:
+                await self._ask_group(client, group, answers, errors)
+            after = await hold(client, self.endpoint.adapter.api.complete(self.endpoint.model))
+        if before != after:
+            message = f"another engine answered on {self.endpoint.url} during arm {self.name}"
+            raise EngineError(f"{message}: its fingerprint went from {before} to {after}")
+        return self._arm(answers, errors, before)
+
+    def _arm(
+        self,
+        answers: Mapping[str, Generation | None],
+        errors: Mapping[str, str],
+        fingerprint: str,
+    ) -> Arm:
+        counted = self.journal.counted
+        given = [answer for answer in answers.values() if answer]
+        return Arm(
+            name=self.name,
+            answers=answers,
+            worker=self.endpoint.name,
+            errors=errors,
+            drafted=_total(counted, "drafted", given),
+            accepted=_total(counted, "accepted", given),
+            steps=_total(counted, "drafts", ()),
+            positions=_positions(counted),
+            seconds=sum(group["seconds"] for group in counted),
+            fingerprint=fingerprint,
+            boots=self.journal.boots if self.endpoint.boots else 0,
+        )
+
+    async def _ask_group(
+        self,
+        client: httpx.AsyncClient,
+        group: Sequence[Question],
+        answers: dict[str, Generation | None],
+        errors: dict[str, str],
+    ) -> None:
+        """Questions of one concurrency: that many are in flight until none is left to send.
+
+        A prompt is sent whenever an answer is whole, so that prompts arrive while others decode.
+        """
+        waiting = iter([question for question in group if question.id not in answers])
+        before, start = await read_counts(client, self.endpoint), time.perf_counter()
+
+        async def ask_on() -> None:
+            for question in waiting:
+                answer = await self._answer(client, question, answers, errors)
+                answers[question.id] = answer
+                self.progress.answered()
+
+        async with _group() as tasks:
+            for _ in range(group[0].concurrency):
+                tasks.create_task(ask_on())
+        seconds = time.perf_counter() - start
+        after = await read_counts(client, self.endpoint)
+        self.journal.count({**_risen(before, after), "seconds": round(seconds, 6)})
+
+    async def _answer(
+        self,
+        client: httpx.AsyncClient,
+        question: Question,
+        answers: Mapping[str, Generation | None],
+        errors: dict[str, str],
+    ) -> Generation | None:
+        request = asked(question, answers)
+        if request is None:
+            errors[question.id] = f"the answer it follows, {question.follows}, is missing"
+            return None
+        api = self.endpoint.adapter.api
+        talk = api.generate(self.endpoint.model, request, how(question))
+        try:
+            answer, seconds = await timed(client, talk)
+        except EngineGoneError:
+            raise
+        except EngineError as error:
+            errors[question.id] = str(error)
+            self.journal.failed(question, str(error))
+            return None
+        answer = replace(answer, seconds=round(seconds, 6))
+        self.journal.answered(question, answer)
+        return answer
 
 
-async def collect(name: str, endpoint: Endpoint, prompts: Sequence[Prompt], say: Say) -> Arm:
-    """Ask every prompt in order, one at a time.
+class _group(asyncio.TaskGroup):
+    """A task group that raises the one error itself: callers know EngineError, not groups of it."""
 
-    The engine must be the same one before and after: its fingerprint is compared. An answer that
-    fails is None in the arm; an engine that is gone raises EngineError.
-    """
-    api = endpoint.adapter.api
-    counted = ("drafted", "accepted")
-    answers: dict[str, Generation | None] = {}
-    async with engine_client(endpoint.url) as client:
-        before = await hold(client, api.complete(endpoint.model))
-        start = await read_counters(client, endpoint.adapter, counted)
-        told = time.monotonic()
-        for number, prompt in enumerate(prompts):
-            if number == 0 or time.monotonic() - told > PROGRESS_S:
-                told = time.monotonic()
-                say(f"{name} of {endpoint.name}: {number} of {len(prompts)} prompts")
-            answers[prompt.id] = await _answer(client, endpoint, prompt, say)
-        end = await read_counters(client, endpoint.adapter, counted)
-        after = await hold(client, api.complete(endpoint.model))
-    if before != after:
-        message = f"another engine answered on {endpoint.url} during arm {name}"
-        raise EngineError(f"{message}: its fingerprint went from {before} to {after}")
-    given = [answer for answer in answers.values() if answer]
-    drafted, accepted = (_counted(start, end, key, given) for key in counted)
-    return Arm(name, answers, drafted, accepted, sum(answer.seconds for answer in given))
+    async def __aexit__(self, *error: Any) -> None:
+        try:
+            await super().__aexit__(*error)
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from several
 
 
-def _counted(
-    start: Mapping[str, float | None],
-    end: Mapping[str, float | None],
-    name: str,
-    answers: Sequence[Generation],
+async def read_counts(client: httpx.AsyncClient, endpoint: Endpoint) -> Counts:
+    """What the engine has counted so far. Raises EngineGoneError when it cannot be reached."""
+    adapter = endpoint.adapter
+    names = {name: adapter.METRICS[name] for name in _COUNTED if name in adapter.METRICS}
+    try:
+        reply = await ask(client, Call(adapter.METRICS_PATH))
+    except httpx.HTTPError as error:
+        what = str(error) or type(error).__name__
+        raise EngineGoneError(f"{client.base_url}{adapter.METRICS_PATH}: {what}") from error
+    text = reply.text if reply.status == 200 else ""
+    by_position = adapter.METRICS.get("accepted_per_position")
+    totals = dict.fromkeys(_COUNTED) | read_metrics(text, names)
+    return Counts(totals, read_positions(text, by_position) if by_position else None)
+
+
+def _risen(before: Counts, after: Counts) -> dict[str, Any]:
+    totals = {name: rise(before.totals, after.totals, name) for name in _COUNTED}
+    positions = None
+    if after.positions is not None:
+        earlier = before.positions or ()
+        pairs = itertools.zip_longest(after.positions, earlier, fillvalue=0.0)
+        positions = [late - early for late, early in pairs]
+    return {**totals, "positions": positions}
+
+
+def _total(
+    counted: Sequence[Mapping[str, Any]], name: str, answers: Iterable[Generation]
 ) -> float | None:
-    """A counter's rise; of an engine without that counter, the sum over its answers."""
-    counted = rise(start, end, name)
-    told = [count for count in (getattr(a, name) for a in answers) if count is not None]
-    return sum(told) if counted is None and told else counted
+    """A counter's rise over all groups; without that counter, the sum over the answers."""
+    rises = [group[name] for group in counted if group[name] is not None]
+    if rises:
+        return float(sum(rises))
+    told = [count for count in (getattr(a, name, None) for a in answers) if count is not None]
+    return float(sum(told)) if told else None
 
 
-async def _answer(
-    client: httpx.AsyncClient, endpoint: Endpoint, prompt: Prompt, say: Say
-) -> Generation | None:
+def _positions(counted: Sequence[Mapping[str, Any]]) -> tuple[float, ...] | None:
+    lists = [group["positions"] for group in counted if group["positions"] is not None]
+    if not lists:
+        return None
+    return tuple(sum(column) for column in itertools.zip_longest(*lists, fillvalue=0.0))
+
+
+async def still_drafts(endpoint: Endpoint, questions: Sequence[Question]) -> bool:
+    """Whether the engine, at the end of its arm, drafts for one of these questions."""
     api = endpoint.adapter.api
-    try:
-        answer, seconds = await timed(client, api.generate(endpoint.model, prompt.request))
-    except EngineGoneError:
-        raise
-    except EngineError as error:
-        say(f"{prompt.id}: {error}")
-        return None
-    return replace(answer, seconds=seconds)
-
-
-async def with_gaps(
-    plain: Endpoint, first: Arm, divergences: Sequence[Divergence]
-) -> tuple[Divergence, ...]:
-    """Ask the plain engine how sure it was at each divergence."""
-    async with engine_client(plain.url) as client:
-        return tuple([await _with_gap(client, plain, first, d) for d in divergences])
-
-
-async def _with_gap(
-    client: httpx.AsyncClient, plain: Endpoint, first: Arm, divergence: Divergence
-) -> Divergence:
-    answer = first.answers[divergence.prompt]
-    if answer is None or divergence.position < 0 or divergence.expected == END:
-        return divergence
-    ids = answer.prompt_ids + answer.ids[: divergence.position]
-    try:
-        candidates = await hold(client, plain.adapter.api.candidates(plain.model, ids))
-    except EngineError:
-        return divergence  # the verdict stands without it
-    return replace(divergence, gap=_gap(candidates), margin=_margin(candidates, divergence.found))
-
-
-def _gap(candidates: Sequence[Candidate]) -> float | None:
-    if len(candidates) < 2:
-        return None
-    return candidates[0].logprob - candidates[1].logprob
-
-
-def _margin(candidates: Sequence[Candidate], token: int) -> float | None:
-    found = [c.logprob for c in candidates if c.token == token]
-    return candidates[0].logprob - found[0] if found else None
+    async with engine_client(endpoint.url) as client:
+        before = await read_counts(client, endpoint)
+        for question in questions:
+            talk = api.generate(endpoint.model, question.request, how(question))
+            try:
+                answer = await hold(client, talk)
+            except EngineGoneError:
+                raise
+            except EngineError:
+                continue
+            await asyncio.sleep(_COUNT_PAUSE_S)
+            after = await read_counts(client, endpoint)
+            if answer.drafted or rise(before.totals, after.totals, "drafted"):
+                return True
+    return False

@@ -1,64 +1,37 @@
 """Comparing arms token by token. Pure: "could not compare" is never "equal".
 
 Arms (design of the gate; the science and its sources are in docs/gate.md): A1 and A2 are the plain
-engine twice, S1 and S2 the speculating engine twice, with the same prompts in the same order.
+engine twice, S1 and S2 the speculating engine twice, with the same questions in the same order.
+All plain answers to one request make a tree; a speculating answer that stays inside it differs in
+nothing from what plain itself does.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from adapters.exchange import Generation
+from orchestrator.gate.evidence import END, Arm, Divergence, Question
 
-Verdict: TypeAlias = Literal["pass", "fail", "inconclusive"]
-
-END = -1  # stands for "the answer ended here" in a divergence
+A_A = "A/A"
 
 
 @dataclass(frozen=True)
-class Arm:
-    """One pass over all prompts. `answers` holds None where the engine gave none."""
+class Compared:
+    """Where answers left plain. `noise` is plain against itself; `tokens` are those compared.
 
-    name: str
-    answers: Mapping[str, Generation | None]
-    drafted: float | None = None  # tokens drafted during this pass, by the engine's counter
-    accepted: float | None = None
-    seconds: float = 0.0
+    `tokens_of` has them by question, once and not once an arm: the arms answer the same questions,
+    so that a second one is no further sample.
+    """
+
+    divergences: tuple[Divergence, ...]
+    noise: tuple[Divergence, ...]
+    tokens_of: Mapping[str, int]
+    noise_tokens: int
 
     @property
     def tokens(self) -> int:
-        return sum(len(answer.ids) for answer in self.answers.values() if answer)
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """Where an arm first leaves A1. `gap` is the plain engine's top-2 gap there, in nats."""
-
-    prompt: str
-    arm: str
-    position: int
-    expected: int
-    found: int
-    gap: float | None = None
-    margin: float | None = None  # nats by which plain prefers its token to the found one
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The verdict and what it rests on. `tokens` are those compared at equal prompts."""
-
-    verdict: Verdict
-    reasons: tuple[str, ...]
-    divergences: tuple[Divergence, ...]
-    prompts: int
-    tokens: int
-
-    @property
-    def bound_per_1000(self) -> float | None:
-        """95 % upper bound of forks per 1,000 tokens when none was seen: the rule of three."""
-        if self.divergences or not self.tokens:
-            return None
-        return 3000 / self.tokens
+        return sum(self.tokens_of.values())
 
 
 def first_divergence(expected: Sequence[int], found: Sequence[int]) -> int | None:
@@ -69,85 +42,158 @@ def first_divergence(expected: Sequence[int], found: Sequence[int]) -> int | Non
     return None if len(expected) == len(found) else min(len(expected), len(found))
 
 
-def compare(prompts: Sequence[str], plain: Sequence[Arm], speculating: Sequence[Arm]) -> Comparison:
-    """Strict policy: every difference from plain fails, unless plain differs from itself there."""
-    first = plain[0]
-    noise = [d for arm in plain[1:] for d in _divergences(prompts, first, arm)]
-    forks = [d for arm in speculating for d in _divergences(prompts, first, arm)]
-    noisy = {d.prompt for d in noise}
-    real = [d for d in forks if d.prompt not in noisy]
-    # Once, not once an arm: the arms answer the same prompts, so that they are no further sample.
-    tokens = min((_compared(prompts, first, arm) for arm in speculating), default=0)
-    lacks = _lacks(prompts, plain, speculating)
-    if not tokens:
-        lacks.append("nothing was compared")
-    if noise:
-        message = f"plain differs from itself on {len(noisy)} of {len(prompts)} prompts"
-        lacks.append(f"{message}: the engine is not repeatable here, so nothing can be shown")
-    if real:
-        arms = sorted({d.arm for d in real})
-        count = len({d.prompt for d in real})
-        verdict: Verdict = "fail"
-        reasons = [f"{count} of {len(prompts)} prompts differ from plain (in {', '.join(arms)})"]
-    elif lacks:
-        verdict, reasons = "inconclusive", lacks
-    else:
-        verdict, reasons = "pass", [f"{len(prompts)} of {len(prompts)} prompts identical"]
-    return Comparison(verdict, tuple(reasons), tuple(noise + forks), len(prompts), tokens)
+def compare(
+    questions: Mapping[str, Question], plain: Sequence[Arm], speculating: Sequence[Arm]
+) -> Compared:
+    """Every speculating answer against the tree of plain ones, and plain against itself."""
+    trees = _Trees(questions, plain)
+    found = [d for arm in speculating for d in _of_arm(questions, trees, plain[0], arm)]
+    noise = [d for arm in plain[1:] for d in _noise(questions, plain[0], arm)]
+    noise += _noise_of_load(questions, plain[0])
+    return Compared(
+        tuple(_merged(found)),
+        tuple(_merged(noise)),
+        {q: _tokens(q, plain[0], speculating) for q in questions},
+        sum(_common(plain[0], arm, q) for arm in plain[1:] for q in questions),
+    )
 
 
-def _divergences(prompts: Sequence[str], reference: Arm, arm: Arm) -> list[Divergence]:
-    found: list[Divergence] = []
-    for prompt in prompts:
-        one, other = reference.answers.get(prompt), arm.answers.get(prompt)
+class _Trees:
+    """All plain answers to the same request, of both arms and at every concurrency."""
+
+    def __init__(self, questions: Mapping[str, Question], plain: Sequence[Arm]):
+        self._answers: dict[str, list[Generation]] = {}
+        self._keys = {name: _key(question) for name, question in questions.items()}
+        for arm in plain:
+            for name, key in self._keys.items():
+                answer = arm.answers.get(name)
+                if answer is not None:
+                    self._answers.setdefault(key, []).append(answer)
+
+    def answers(self, question: str, prompt_ids: Sequence[int]) -> list[tuple[int, ...]]:
+        """Token ids of the plain answers to the same request and the same prompt."""
+        found = self._answers.get(self._keys[question], [])
+        return [a.ids for a in found if tuple(a.prompt_ids) == tuple(prompt_ids)]
+
+
+def _key(question: Question) -> str:
+    """Equal for questions that ask the same; what a follow-up asks is known from its id alone."""
+    if question.follows is not None:
+        return question.id
+    return json.dumps(question.request, sort_keys=True)
+
+
+def _of_arm(
+    questions: Mapping[str, Question], trees: _Trees, first: Arm, arm: Arm
+) -> Iterator[Divergence]:
+    for name, question in questions.items():
+        one, other = first.answers.get(name), arm.answers.get(name)
         if one is None or other is None:
             continue
         if one.prompt_ids != other.prompt_ids:
-            found.append(Divergence(prompt, arm.name, -1, len(one.prompt_ids), END))
+            if not _follows_a_fork(questions, question, first, arm):
+                yield _divergence(question, arm, -1, len(one.prompt_ids), len(other.prompt_ids))
+            continue
+        tree = [one.ids, *trees.answers(name, one.prompt_ids)]
+        yield from _leaving(question, arm, tree, other.ids)
+
+
+def _follows_a_fork(
+    questions: Mapping[str, Question], question: Question, first: Arm, arm: Arm
+) -> bool:
+    """Whether a prompt differs only because it was made of an answer that differs already."""
+    before = question.follows
+    while before is not None:
+        one, other = first.answers.get(before), arm.answers.get(before)
+        if one is None or other is None or (one.ids, one.text) != (other.ids, other.text):
+            return True
+        before = questions[before].follows
+    return False
+
+
+def _leaving(
+    question: Question, arm: Arm, tree: list[tuple[int, ...]], ids: tuple[int, ...]
+) -> Iterator[Divergence]:
+    """Where an answer leaves the branch it is on: to another one ("A/A"), or out of the tree."""
+    branches = tree
+    for position in range(max(len(ids), *(len(branch) for branch in tree)) + 1):
+        token, expected = _at(ids, position), _at(branches[0], position)
+        left = [branch for branch in branches if _at(branch, position) == token]
+        if token != expected:
+            explained = (A_A,) if left else ()
+            found = _divergence(question, arm, position, expected, token)
+            yield replace(found, explained=explained)
+        if not left or token == END:
+            return
+        branches = left
+
+
+def _divergence(
+    question: Question, arm: Arm, position: int, expected: int, found: int
+) -> Divergence:
+    return Divergence(
+        question=question.id,
+        prompt=question.prompt,
+        type=question.type,
+        suite=question.suite,
+        concurrency=question.concurrency,
+        arms=(arm.name,),
+        position=position,
+        expected=expected,
+        found=found,
+    )
+
+
+def _noise(questions: Mapping[str, Question], first: Arm, arm: Arm) -> Iterator[Divergence]:
+    """Where a further plain arm leaves the first."""
+    for name, question in questions.items():
+        one, other = first.answers.get(name), arm.answers.get(name)
+        if one is None or other is None or one.prompt_ids != other.prompt_ids:
             continue
         position = first_divergence(one.ids, other.ids)
         if position is not None:
-            expected, seen = _at(one.ids, position), _at(other.ids, position)
-            found.append(Divergence(prompt, arm.name, position, expected, seen))
-    return found
+            expected, found = _at(one.ids, position), _at(other.ids, position)
+            yield _divergence(question, arm, position, expected, found)
+
+
+def _noise_of_load(questions: Mapping[str, Question], arm: Arm) -> Iterator[Divergence]:
+    """Where the same arm answers the same request otherwise among other requests."""
+    alone: dict[str, Generation] = {}
+    for name, question in questions.items():
+        answer, key = arm.answers.get(name), _key(question)
+        if answer is None:
+            continue
+        if question.concurrency == 1:
+            alone.setdefault(key, answer)
+        elif key in alone and alone[key].prompt_ids == answer.prompt_ids:
+            expected = alone[key].ids
+            position = first_divergence(expected, answer.ids)
+            if position is not None:
+                pair = _at(expected, position), _at(answer.ids, position)
+                yield _divergence(question, arm, position, *pair)
+
+
+def _merged(divergences: Sequence[Divergence]) -> Iterator[Divergence]:
+    """Each place once, with the names of the arms that took it."""
+    places: dict[tuple[str, int, int, int], Divergence] = {}
+    for d in divergences:
+        place = (d.question, d.position, d.expected, d.found)
+        known = places.get(place)
+        places[place] = replace(known, arms=(*known.arms, *d.arms)) if known else d
+    yield from places.values()
 
 
 def _at(ids: Sequence[int], position: int) -> int:
     return ids[position] if position < len(ids) else END
 
 
-def _compared(prompts: Sequence[str], reference: Arm, arm: Arm) -> int:
-    pairs = ((reference.answers.get(p), arm.answers.get(p)) for p in prompts)
-    return sum(
-        min(len(one.ids), len(other.ids))
-        for one, other in pairs
-        if one and other and one.prompt_ids == other.prompt_ids
-    )
+def _tokens(question: str, first: Arm, arms: Sequence[Arm]) -> int:
+    return min((_common(first, arm, question) for arm in arms), default=0)
 
 
-def _lacks(prompts: Sequence[str], plain: Sequence[Arm], speculating: Sequence[Arm]) -> list[str]:
-    """Why the evidence is short, whatever was compared."""
-    lacks: list[str] = []
-    if len(plain) < 2 or len(speculating) < 2:
-        lacks.append("an engine was asked only once: that it repeats itself was not shown")
-    for arm in [*plain, *speculating]:
-        missing = [p for p in prompts if arm.answers.get(p) is None]
-        if missing:
-            lacks.append(f"{arm.name} has no answer to {len(missing)} prompts ({missing[0]}, …)")
-        elif not arm.tokens:
-            lacks.append(f"{arm.name} answered nothing but empty text")
-    return lacks + [_plain_lack(arm) for arm in plain if arm.drafted] + _draft_lacks(speculating)
-
-
-def _plain_lack(arm: Arm) -> str:
-    return f"{arm.name}: the baseline drafted {arm.drafted:.0f} tokens, it is not plain"
-
-
-def _draft_lacks(speculating: Sequence[Arm]) -> list[str]:
-    lacks: list[str] = []
-    for arm in speculating:
-        if arm.drafted is None:
-            lacks.append(f"{arm.name}: the engine tells no count of drafted tokens")
-        elif arm.drafted <= 0:
-            lacks.append(f"{arm.name}: no token was drafted, so that no verification was tested")
-    return lacks
+def _common(first: Arm, arm: Arm, question: str) -> int:
+    """Tokens of the shorter of two answers to the same prompt."""
+    one, other = first.answers.get(question), arm.answers.get(question)
+    if one is None or other is None or one.prompt_ids != other.prompt_ids:
+        return 0
+    return min(len(one.ids), len(other.ids))

@@ -122,6 +122,17 @@ def _problems(data: dict[str, Any]) -> Iterator[Problem]:
     limit = data.get("max_tokens", 1)
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         yield Problem(("max_tokens",), f"must be a whole number from 1, found {limit!r}")
+    yield from _structure_problems(data)
     for key, why in _OURS.items():
         if key in data:
             yield Problem((key,), why, "leave it out")
+
+
+def _structure_problems(data: dict[str, Any]) -> Iterator[Problem]:
+    form, tools = data.get("response_format", {"type": ""}), data.get("tools", [{}])
+    if not (isinstance(form, dict) and isinstance(form.get("type"), str)):
+        yield Problem(("response_format",), "must be an object with a type")
+    if not (isinstance(tools, list) and tools and all(isinstance(t, dict) for t in tools)):
+        yield Problem(("tools",), "must be a list of tools, and not empty")
+    if "tools" in data and "messages" not in data:
+        yield Problem(("tools",), "are for chats", "write the line with messages")

@@ -1,153 +1,237 @@
-"""Running the gate: plain twice, each candidate twice, compared, certified."""
+"""Running the gate: a plain engine twice and each of its candidates twice, side by side.
+
+Two lanes where the machine allows: the plain arms in one, the speculating arms in the other. The
+second plain arm stays up until every candidate's divergences were put to it.
+"""
 
 import asyncio
-import platform
+import itertools
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from orchestrator.deployment import Deployment, Member
-from orchestrator.errors import InputError
-from orchestrator.gate.arm import Endpoint, collect, with_gaps
-from orchestrator.gate.certificate import (
-    certificate_path,
-    make_certificate,
-    require_writable,
-    write_certificate,
-)
-from orchestrator.gate.compare import Arm, Comparison, compare
-from orchestrator.gate.host import find_endpoint, running
-from orchestrator.gate.prompt import Prompt, prompts_digest
-from orchestrator.state import StateFolder
+from orchestrator.errors import EngineError
+from orchestrator.gate.arm import Collection, still_drafts
+from orchestrator.gate.case import Examination, Subject, with_wall
+from orchestrator.gate.draws import Prefix, Sampling
+from orchestrator.gate.endpoint import Endpoint
+from orchestrator.gate.evidence import Arm, Question, Trial
+from orchestrator.gate.journal import RunFolder
+from orchestrator.gate.progress import Progress
+from orchestrator.gate.run import Plan, Settings
+from orchestrator.gate.sampled import SampledSettings
 
-Say = Callable[[str], None]
 Boot: TypeAlias = Callable[[], AbstractAsyncContextManager[Endpoint]]
+# The plain engine at verify width; None where it cannot be made to work so.
+BootWide: TypeAlias = Callable[[int], AbstractAsyncContextManager[Endpoint] | None]
+Planned: TypeAlias = Callable[[int | None], Plan]
+
+# Prompts asked once more at the end of an arm, to see whether the engine drafts still.
+_MOST_LOOKS = 8
+# Draws are shared among them: few with many draws each see more than many with few.
+_MOST_PREFIXES = 8
+# Every batch of draws reads its prefix again, and an engine may read a longer one in pieces, which
+# some builds do not survive with a seed (docs/verified.md).
+_LONGEST_PREFIX = 1024
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One candidate's outcome."""
+@dataclass
+class Candidate:
+    """One engine to be tried: how it is started, what it is asked, where its answers are kept."""
 
-    candidate: str
-    comparison: Comparison
-    arms: tuple[Arm, ...]
-    certificate: Path | None = None
-
-
-async def try_fleet(
-    deployment: Deployment,
-    folder: StateFolder,
-    members: tuple[Member, Sequence[Member]],
-    prompts: Sequence[Prompt],
-    say: Say,
-) -> list[Trial]:
-    """Gate each candidate of `members` (baseline, candidates) and write its certificate."""
-    baseline, candidates = members
-    for candidate in candidates:
-        _require_pair(baseline, candidate)
-    require_writable(certificate_folder(deployment))  # before minutes of work, not after
-
-    def boot(member: Member) -> Boot:
-        return lambda: running(deployment, folder, member, say)
-
-    arms = await _collect(folder, [boot(m) for m in (baseline, *candidates)], prompts, say)
-    plain = arms[0]
-    trials = []
-    for candidate, speculating in zip(candidates, arms[1:], strict=True):
-        comparison = await _judge(boot(baseline), plain, speculating, prompts)
-        both = [*plain, *speculating]
-        asked = {"digest": prompts_digest(prompts), "count": len(prompts)}
-        data = make_certificate(baseline, candidate, both, comparison, asked)
-        data["machine"] = f"{platform.system()} {platform.machine()}"
-        path = certificate_path(certificate_folder(deployment), candidate)
-        write_certificate(path, data)
-        trials.append(Trial(candidate.name, comparison, tuple(both), path))
-    return trials
+    subject: Subject
+    boot: Boot
+    planned: Planned
+    folder: RunFolder
+    plan: Plan | None = None
+    arms: list[Arm] = field(default_factory=list)
+    lacks: list[str] = field(default_factory=list)
+    sampling: Sampling | None = None
 
 
-async def _collect(
-    folder: StateFolder, boots: Sequence[Boot], prompts: Sequence[Prompt], say: Say
-) -> list[list[Arm]]:
-    """Both arms of each worker, the baseline's first.
+@dataclass
+class Baseline:
+    """The plain engine."""
 
-    Workers that are up are asked side by side, each one request at a time; ones to be booted for
-    the purpose, one after the other, because memory may hold only one.
-    """
-    names = ["A", *("S" for _ in boots[1:])]
-    if folder.is_locked():  # the fleet is up
-        pairs = [_twice(n, b, prompts, say) for n, b in zip(names, boots, strict=True)]
-        return list(await asyncio.gather(*pairs))
-    return [await _twice(n, b, prompts, say) for n, b in zip(names, boots, strict=True)]
+    boot: Boot
+    boot_wide: BootWide
+    folder: RunFolder
 
 
-async def try_urls(baseline: str, candidate: str, prompts: Sequence[Prompt], say: Say) -> Trial:
-    """Gate engines that somebody else started; no certificate: their launch is not known."""
-    if baseline.rstrip("/") == candidate.rstrip("/"):
-        raise InputError("baseline and candidate are the same engine; it would equal itself")
-    first, second = await find_endpoint(baseline), await find_endpoint(candidate)
-    if first.adapter is not second.adapter:
-        message = f"baseline is {first.adapter.TITLE}, candidate is {second.adapter.TITLE}"
-        raise InputError(f"{message}: output of different engines is not comparable")
+class Gate:
+    """One baseline and its candidates, tried together."""
 
-    def given(endpoint: Endpoint) -> Boot:
-        return lambda: _Given(endpoint)
+    def __init__(
+        self,
+        baseline: Baseline,
+        candidates: Sequence[Candidate],
+        settings: Settings,
+    ):
+        self._baseline = baseline
+        self._candidates = candidates
+        self._settings = settings
+        self._say = settings.say
+        self._start = time.monotonic()
+        loop = asyncio.get_running_loop()
+        self._first_plain: asyncio.Future[Arm] = loop.create_future()
+        self._plain: asyncio.Future[tuple[Endpoint, Sequence[Arm]]] = loop.create_future()
+        self._spoken = asyncio.Event()  # every speculating arm is whole
+        self._done = asyncio.Event()  # plain is needed no more
+        self._planned = asyncio.Event()
+        self._progress: Progress | None = None
 
-    plain = await _twice("A", given(first), prompts, say)
-    if any(arm.drafted for arm in plain):
-        raise InputError(f"the baseline {baseline} drafts tokens: it is not plain")
-    speculating = await _twice("S", given(second), prompts, say)
-    comparison = await _judge(given(first), plain, speculating, prompts)
-    return Trial(candidate, comparison, (*plain, *speculating))
+    async def run(self) -> list[Trial]:
+        """Every candidate's outcome, in their order. Raises EngineError when an engine fails."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._plain_lane())
+                examined = tasks.create_task(self._speculating_lane())
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from several
+        await self._widen(examined.result())
+        seconds = time.monotonic() - self._start
+        pairs = zip(self._candidates, examined.result(), strict=True)
+        return [
+            with_wall(examination.trial(self._settings), seconds, str(candidate.folder.path))
+            for candidate, examination in pairs
+        ]
+
+    def _plan(self, endpoint: Endpoint) -> None:
+        """Once, when the first engine has told how long a prompt may be."""
+        if self._planned.is_set():
+            return
+        for candidate in self._candidates:
+            candidate.plan = candidate.planned(endpoint.context)
+        plans = [_plan_of(candidate) for candidate in self._candidates]
+        total = 2 * len(_united(plans)) + 2 * sum(len(plan.questions) for plan in plans)
+        self._progress = Progress(self._say, total)
+        self._planned.set()
+
+    async def _plain_lane(self) -> None:
+        async with self._baseline.boot() as endpoint:
+            first = await self._collect("A1", endpoint, self._baseline.folder, None)
+            if self._wants_sampled:
+                await self._score(endpoint, first)
+        self._first_plain.set_result(first)
+        if not self._settings.side_by_side:
+            await self._spoken.wait()
+        async with self._baseline.boot() as endpoint:
+            second = await self._collect("A2", endpoint, self._baseline.folder, None)
+            self._plain.set_result((endpoint, (first, second)))
+            await self._done.wait()
+
+    async def _speculating_lane(self) -> list[Examination]:
+        if not self._settings.side_by_side:
+            await self._first_plain
+        for candidate in self._candidates:
+            await self._speculate(candidate)
+        self._spoken.set()
+        endpoint, plain = await self._plain
+        examined = [await self._examine(c, endpoint, plain) for c in self._candidates]
+        self._done.set()
+        return examined
+
+    async def _speculate(self, candidate: Candidate) -> None:
+        for name in ("S1", "S2"):
+            async with candidate.boot() as endpoint:
+                arm = await self._collect(name, endpoint, candidate.folder, candidate)
+                candidate.arms.append(arm)
+                await self._require_drafts(candidate, endpoint, arm)
+                if name == "S2":
+                    await self._sample(candidate, endpoint)
+
+    async def _collect(
+        self, name: str, endpoint: Endpoint, folder: RunFolder, candidate: Candidate | None
+    ) -> Arm:
+        self._plan(endpoint)
+        plans = [_plan_of(c) for c in ([candidate] if candidate else self._candidates)]
+        questions = list(_united(plans).values())
+        if self._progress is None:
+            raise EngineError("nothing was planned")
+        shown = name if len(self._candidates) == 1 else f"{name} of {endpoint.name}"
+        progress = self._progress.of(shown)
+        arm = await Collection(name, endpoint, folder.journal(name), progress).collect(questions)
+        self._say(f"{shown}: {arm.tokens} tokens in {arm.seconds:.0f} s")
+        return arm
+
+    async def _score(self, plain: Endpoint, first: Arm) -> None:
+        """Plain's own probabilities, which draws are compared with."""
+        settings = SampledSettings(alpha=self._settings.alpha, detectable=self._settings.detectable)
+        for candidate in self._candidates:
+            prefixes = _prefixes(_plan_of(candidate), first)
+            candidate.sampling = Sampling(prefixes, settings, self._say)
+            await candidate.sampling.score(plain)
+
+    async def _sample(self, candidate: Candidate, endpoint: Endpoint) -> None:
+        await self._first_plain
+        sampling = candidate.sampling
+        while sampling is not None and not sampling.is_done:
+            await sampling.draw(endpoint)
+
+    async def _require_drafts(self, candidate: Candidate, endpoint: Endpoint, arm: Arm) -> None:
+        """An engine may stop guessing and answer on: its counters rose before, and do not now."""
+        if not arm.drafted:
+            return
+        greedy = [q for q in _plan_of(candidate).questions.values() if q.suite == "greedy"]
+        if not await still_drafts(endpoint, greedy[:_MOST_LOOKS]):
+            message = f"it drafted {arm.drafted:.0f} tokens, and at its end none for the same"
+            candidate.lacks.append(f"{arm.name}: the engine stopped speculating: {message} prompts")
+
+    @property
+    def _wants_sampled(self) -> bool:
+        return "sampled" in self._settings.suites
+
+    async def _examine(
+        self, candidate: Candidate, endpoint: Endpoint, plain: Sequence[Arm]
+    ) -> Examination:
+        found = Examination(
+            _plan_of(candidate), candidate.subject, plain, candidate.arms, candidate.lacks
+        )
+        found.sampled = candidate.sampling.judge() if candidate.sampling else None
+        if found.is_in_question:
+            self._say(f"{candidate.subject.candidate}: asking plain about what differs")
+            await found.confirm(endpoint)
+            if candidate.subject.adapter.wide_arguments(found.width) == {}:
+                await found.widen(endpoint)
+        return found
+
+    async def _widen(self, examined: Sequence[Examination]) -> None:
+        """W where it needs an engine of its own, one for each width."""
+        waiting = [e for e in examined if e.is_in_question and e.wide is None]
+        for width in sorted({e.width for e in waiting}):
+            boot = self._baseline.boot_wide(width)
+            if boot is None:
+                continue
+            self._say(f"W: plain at {width} rows a step, without a drafter")
+            async with boot as endpoint:
+                for examination in (e for e in waiting if e.width == width):
+                    await examination.widen(endpoint)
 
 
-def certificate_folder(deployment: Deployment) -> Path:
-    """Where the fleet keeps its certificates."""
-    return deployment.file.resolve().parent / deployment.require().gate.certificates
+def _plan_of(candidate: Candidate) -> Plan:
+    if candidate.plan is None:
+        raise EngineError(f"{candidate.subject.candidate} was not planned")
+    return candidate.plan
 
 
-class _Given(AbstractAsyncContextManager[Endpoint]):
-    """An endpoint that lives before and after the arm."""
-
-    def __init__(self, endpoint: Endpoint):
-        self._endpoint = endpoint
-
-    async def __aenter__(self) -> Endpoint:
-        return self._endpoint
-
-    async def __aexit__(self, *error: Any) -> None:
-        return None
-
-
-async def _twice(name: str, boot: Boot, prompts: Sequence[Prompt], say: Say) -> list[Arm]:
-    arms = []
-    for number in (1, 2):
-        async with boot() as endpoint:
-            arm = await collect(f"{name}{number}", endpoint, prompts, say)
-        say(f"{arm.name} of {endpoint.name}: {arm.tokens} tokens")
-        arms.append(arm)
-    return arms
+def _prefixes(plan: Plan, plain: Arm) -> list[Prefix]:
+    """Prompts with half of plain's answer behind them, so that lookups find something; of each
+    request type first."""
+    by_type: dict[str, list[Prefix]] = {}
+    for name, question in plan.questions.items():
+        answer = plain.answers.get(name)
+        if question.suite == "greedy" and not question.note and answer and len(answer.ids) > 1:
+            half = answer.prompt_ids + answer.ids[: len(answer.ids) // 2]
+            if len(half) > _LONGEST_PREFIX:
+                continue
+            by_type.setdefault(question.type, []).append(Prefix(name, half))
+    rounds = itertools.zip_longest(*by_type.values())
+    found = [prefix for prefixes in rounds for prefix in prefixes if prefix is not None]
+    return found[:_MOST_PREFIXES]
 
 
-async def _judge(
-    boot: Boot, plain: list[Arm], speculating: list[Arm], prompts: Sequence[Prompt]
-) -> Comparison:
-    comparison = compare([prompt.id for prompt in prompts], plain, speculating)
-    if not comparison.divergences:
-        return comparison
-    async with boot() as endpoint:
-        gaps = await with_gaps(endpoint, plain[0], comparison.divergences)
-    return replace(comparison, divergences=gaps)
-
-
-def _require_pair(baseline: Member, candidate: Member) -> None:
-    """Same flags but for speculation, or the comparison means nothing."""
-    if baseline.profile.is_speculating:
-        raise InputError(f"the baseline {baseline.name} speculates; name a plain worker")
-    if not candidate.profile.is_speculating:
-        raise InputError(f"the candidate {candidate.name} is plain; there is nothing to prove")
-    if baseline.entry.engine != candidate.entry.engine:
-        raise InputError(f"{baseline.name} and {candidate.name} run different engines")
-    if baseline.entry.model != candidate.entry.model:
-        raise InputError(f"{baseline.name} and {candidate.name} serve different models")
+def _united(plans: Sequence[Plan]) -> dict[str, Question]:
+    """The questions of all plans, each once: equal ids ask the same."""
+    return {name: question for plan in plans for name, question in plan.questions.items()}

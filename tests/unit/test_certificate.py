@@ -1,233 +1,132 @@
-"""A certificate holds for exactly one engine build, weights and launch."""
+"""A certificate says all that its verdict rests on, and is written whole or not at all."""
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
-from adapters import ADAPTERS
-from adapters.exchange import Generation
-from adapters.launch import Launch, Model, WorkerSpec
-from adapters.profile import Profile
-from orchestrator.deployment import Member
-from orchestrator.errors import OrchestratorError
-from orchestrator.fleet import EngineEntry, WorkerEntry
+from adapters.launch import Model
+from orchestrator.errors import InputError, OrchestratorError
+from orchestrator.gate.canonical import digest
 from orchestrator.gate.certificate import (
+    MOST_KEPT,
     certificate_path,
     make_certificate,
-    objection,
-    subject,
+    read_certificate,
     write_certificate,
 )
-from orchestrator.gate.compare import Arm, compare
-
-Spec = dict[str, Any]
-DRAFTED: Spec = {"method": "draft_model", "gamma": 4}
-
-
-def member(
-    base: Path,
-    speculation: Spec = DRAFTED,
-    engine: str = "llama_cpp",
-    profile: str = "edit",
-    **fields: Any,
-) -> Member:
-    """A worker with real files of weights under `base`."""
-    made = Profile.model_validate({"profile": profile, "speculation": speculation})
-    model = Model("small", str(base / "m.gguf"), 2048, {"draft_model": str(base / "d.gguf")})
-    settings: Spec = {"engine_version": "11434", "command": ("e",), "model": model, "port": 8501}
-    spec = WorkerSpec(name="edit-0", **settings | fields)
-    entry = WorkerEntry.model_validate(
-        {"name": "edit-0", "engine": engine, "model": model.name, "profile": profile, "port": 8501}
-    )
-    empty = Member(entry, made, EngineEntry(), spec, Launch((), (), (), 1), base)
-    return replace(empty, launch=ADAPTERS[engine].render(made, spec))
+from orchestrator.gate.evidence import Trial
+from orchestrator.gate.subject import subject
+from tests.unit.certified import certify, lay_out, member, trial
 
 
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "m.gguf").write_text("target")
-    (tmp_path / "d.gguf").write_text("draft")
+    lay_out(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def folder(base: Path) -> Path:
-    """Holds the certificate of the unchanged member."""
-    folder = base / "certificates"
-    certify(folder, member(base))
-    return folder
+    return base / "certificates"
 
 
-def certify(folder: Path, candidate: Member, **changes: Any) -> Path:
-    arms = [
-        Arm(name, {"p": Generation((0,), (1, 2), "ab", "length")}, 5, 4)
-        for name in ("A1", "A2", "S1", "S2")
-    ]
-    plain = [replace(arm, drafted=0, accepted=0) for arm in arms[:2]]
-    comparison = compare(["p"], plain, arms[2:])
-    data = make_certificate(candidate, candidate, arms, comparison, {"digest": "x", "count": 1})
-    path = certificate_path(folder, candidate)
-    write_certificate(path, data | changes)
-    return path
+def test_a_certificate_says_what_its_verdict_rests_on(base: Path, folder: Path) -> None:
+    data = read_certificate(certify(folder, member(base))).data
+    assert data["verdict"] == "pass"
+    assert data["subject"] == subject(member(base))
+    assert [arm["name"] for arm in data["arms"]] == ["A1", "A2", "S1", "S2"]
+    assert data["arms"][2] == {
+        "name": "S1", "worker": "edit-0", "boots": 1, "fingerprint": "f", "seconds": 1.25,
+        "tokens": 2, "answers": 1, "unanswered": 0, "drafted": 5, "accepted": 4, "steps": 2,
+        "positions": [2, 1.5],
+    }  # fmt: skip
+    assert data["prompts"] == {"digest": "x", "count": 1}
+    assert data["baseline"]["launch"] == data["subject"]["launch"]
+    assert data["rates"]["all"]["high"] == 1500
+    assert data["sampled"]["detectable"] == 0.1
+    assert str(base) not in json.dumps(data["subject"])
 
 
-def test_the_certified_worker_is_admitted(base: Path, folder: Path) -> None:
-    assert objection(folder, member(base)) is None
+NOT_COPIED = {"candidate", "engine", "profile", "certificate", "answers_folder", "wall_seconds"}
 
 
-def test_a_plain_worker_needs_no_certificate(base: Path) -> None:
-    assert objection(base / "nowhere", member(base, {"method": "none"})) is None
+def test_no_field_of_a_trial_is_left_out() -> None:
+    """A field that is added to Trial is added to the certificate, or named here."""
+    renamed = {"prompts_digest": "prompts", "questions": "questions", "baseline": "baseline"}
+    data = make_certificate(trial(), member(Path("/nowhere")), member(Path("/nowhere")))
+    fields = [renamed.get(name, name) for name in Trial.__dataclass_fields__]
+    assert [name for name in fields if name not in data and name not in NOT_COPIED] == []
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"port": 9000},
-        {"command": ("/elsewhere/llama-server",)},
-        {"gpus": (3,)},
-        {"host": "10.0.0.7"},
-        {"name": "edit-7"},
-    ],
-)
-def test_where_a_worker_runs_does_not_matter(base: Path, folder: Path, fields: Spec) -> None:
-    changed = member(base)
-    spec = replace(changed.spec, **fields)
-    launch = changed.adapter.render(changed.profile, spec)
-    assert objection(folder, replace(changed, spec=spec, launch=launch)) is None
+def test_numbers_that_are_not_finite_are_null_in_it(base: Path, folder: Path) -> None:
+    data = read_certificate(certify(folder, member(base))).data
+    found = data["divergences"]["kept"][0]
+    assert (found["margin"], found["units"]) == (None, 0.5)
+    assert "candidates" not in found
 
 
-Change = Callable[[Path], Member]
-CHANGES: Mapping[str, tuple[Change, str]] = {
-    "version": (lambda base: member(base, engine_version="11435"), "engine"),
-    "gamma": (lambda base: member(base, {**DRAFTED, "gamma": 5}), "gamma"),
-    "option": (lambda base: member(base, args={"threads": 2}), "launch"),
-    "environment": (lambda base: member(base, env={"GGML_X": "1"}), "launch"),
-    "method": (lambda base: member(base, {"method": "ngram", "gamma": 4}), "method"),
-    "context": (
-        lambda base: with_model(base, context=4096),
-        "launch",
-    ),
-    "model name": (lambda base: renamed(base), "model"),
-    "schedule": (
-        lambda base: member(
-            base,
-            {
-                **DRAFTED,
-                "schedule": ({"batch": "1-4", "gamma": 2}, {"batch": "5+", "gamma": 0}),
-            },
-        ),
-        "launch",
-    ),
-}
+def test_many_divergences_are_counted_not_kept(base: Path) -> None:
+    many = trial(divergences=trial().divergences * (MOST_KEPT + 7))
+    data = make_certificate(many, member(base), member(base))
+    assert len(data["divergences"]["kept"]) == MOST_KEPT
+    assert data["divergences"]["more"] == 7
+    assert data["noise"]["more"] == 0
 
 
-def with_model(base: Path, **fields: Any) -> Member:
-    return member(base, model=replace(member(base).spec.model, **fields))
+def test_the_digest_is_over_the_certificate_alone(base: Path, folder: Path) -> None:
+    path = certify(folder, member(base))
+    whole = json.loads(path.read_text())
+    assert sorted(whole) == ["certificate", "digest", "signature"]
+    assert whole["digest"] == digest(whole["certificate"])
+    assert whole["signature"] is None
+    path.write_text(json.dumps(whole, indent=7, sort_keys=True))
+    assert read_certificate(path).is_intact
 
 
-def renamed(base: Path) -> Member:
-    """The same file name, so that the old certificate is the one that is read."""
-    changed = with_model(base, name="other")
-    old = certificate_path(base / "certificates", member(base))
-    old.rename(certificate_path(base / "certificates", changed))
-    return changed
-
-
-@pytest.mark.parametrize("name", sorted(CHANGES))
-def test_every_change_of_the_subject_is_an_objection(base: Path, folder: Path, name: str) -> None:
-    change, key = CHANGES[name]
-    said = objection(folder, change(base))
-    assert said is not None
-    assert key in said.removeprefix("the certificate is for another ").split(";")[0].split(", ")
-
-
-@pytest.mark.parametrize("file", ["m.gguf", "d.gguf"])
-def test_other_weights_under_the_same_name_are_an_objection(
-    base: Path, folder: Path, file: str
-) -> None:
-    (base / file).write_text("other weights")
-    assert objection(folder, member(base)) == (
-        "the certificate is for another weights; run `draftgate gate`, then start the router again"
-    )
-
-
-def test_weights_elsewhere_are_the_same_weights(base: Path, folder: Path) -> None:
-    moved = base / "moved"
-    moved.mkdir()
-    (base / "m.gguf").rename(moved / "m.gguf")
-    (base / "d.gguf").rename(moved / "d.gguf")
-    assert objection(folder, member(moved)) is None
-
-
-def test_a_folder_of_weights_is_its_files_and_their_names(base: Path) -> None:
-    folder = base / "target"
-    (folder / "sub").mkdir(parents=True)
-    (folder / "a.safetensors").write_text("1")
-    (folder / "sub" / "b.json").write_text("2")
-    changed = with_model(base, target=str(folder))
-    before = subject(changed)["weights"]["target"]
-    (folder / "a.safetensors").rename(folder / "c.safetensors")
-    assert subject(changed)["weights"]["target"] != before
-
-
-def test_hub_ids_stand_for_themselves_with_their_revision(base: Path) -> None:
-    at_main = with_model(base, target="org/model")
-    pinned = with_model(base, target="org/model", revision="abc")
-    assert subject(at_main)["weights"]["target"] == "org/model@main"
-    assert subject(pinned)["weights"]["target"] == "org/model@abc"
-
-
-@pytest.mark.parametrize("verdict", ["fail", "inconclusive", None, "PASS"])
-def test_any_other_verdict_is_an_objection(base: Path, folder: Path, verdict: str | None) -> None:
-    certify(folder, member(base), verdict=verdict)
-    assert objection(folder, member(base)) == f"the gate's verdict is {verdict}"
-
-
-@pytest.mark.parametrize("proved", [None, [], {}, "x"])
-def test_a_certificate_without_a_subject_is_an_objection(
-    base: Path, folder: Path, proved: Any
-) -> None:
-    certify(folder, member(base), subject=proved)
-    assert "is for another engine" in str(objection(folder, member(base)))
+@pytest.mark.parametrize("key", ["verdict", "arms", "subject", "created", "new"])
+def test_an_edited_certificate_is_not_intact(base: Path, folder: Path, key: str) -> None:
+    path = certify(folder, member(base))
+    whole = json.loads(path.read_text())
+    whole["certificate"][key] = "edited"
+    path.write_text(json.dumps(whole))
+    assert not read_certificate(path).is_intact
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         (b"", "cannot be read"),
-        (b'{"format": 1, "verd', "cannot be read"),
+        (b'{"certificate": {"form', "cannot be read"),
         (b"\xff\xfe", "cannot be read"),
+        (b'{"certificate": {"format": 2, "format": 2}}', "'format' stands twice"),
+        (b'{"certificate": {"format": NaN}}', "NaN is no number"),
+        (b"[" * 100_000, "cannot be read"),
         (b"[]", "is not a certificate that this version reads"),
         (b"{}", "is not a certificate that this version reads"),
-        (b'{"format": 2, "verdict": "pass"}', "is not a certificate that this version reads"),
-        (b'{"format": "1", "verdict": "pass"}', "is not a certificate that this version reads"),
+        (b'{"format": 1, "verdict": "pass"}', "is not a certificate that this version reads"),
+        (b'{"certificate": {"format": 1}}', "is not a certificate that this version reads"),
+        (b'{"certificate": {"format": "2"}}', "is not a certificate that this version reads"),
+        (b'{"certificate": []}', "is not a certificate that this version reads"),
     ],
 )
-def test_a_file_that_is_no_certificate_is_an_objection(
-    base: Path, folder: Path, content: bytes, words: str
+def test_a_file_that_is_no_certificate_says_so(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "c.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=words):
+        read_certificate(path)
+
+
+def test_a_certificate_of_endless_length_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    certificate_path(folder, member(base)).write_bytes(content)
-    assert words in str(objection(folder, member(base)))
-
-
-def test_no_certificate_is_an_objection_that_says_what_to_run(base: Path) -> None:
-    said = objection(base / "nowhere", member(base))
-    assert said == "it has no certificate; run `draftgate gate`, then start the router again"
-
-
-def test_a_certificate_says_what_its_verdict_rests_on(base: Path, folder: Path) -> None:
-    data = json.loads(certificate_path(folder, member(base)).read_text())
-    assert data["verdict"] == "pass"
-    assert data["subject"] == subject(member(base))
-    assert data["tokens_compared"] == 2
-    assert [arm["name"] for arm in data["arms"]] == ["A1", "A2", "S1", "S2"]
-    assert data["prompts"] == {"digest": "x", "count": 1}
-    assert str(base) not in json.dumps(data["subject"])
+    monkeypatch.setattr("orchestrator.gate.certificate.LARGEST", 10)
+    path = tmp_path / "c.json"
+    path.write_text(" " * 11)
+    with pytest.raises(InputError, match="longer than 10 bytes"):
+        read_certificate(path)
 
 
 @pytest.mark.parametrize("joint", ["-", "--", "_", ".", "-.-"])
@@ -241,10 +140,10 @@ def test_two_workers_never_share_a_file(base: Path, joint: str) -> None:
 def test_a_certificate_is_written_whole_or_not_at_all(
     base: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = certificate_path(folder, member(base))
+    path = certify(folder, member(base))
     before = path.read_text()
 
-    def no_space(*args: Any) -> NoReturn:
+    def no_space(*args: Any, **kwargs: Any) -> NoReturn:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
@@ -253,3 +152,51 @@ def test_a_certificate_is_written_whole_or_not_at_all(
             certify(folder, member(base), verdict="fail")
     assert path.read_text() == before
     assert [file.name for file in folder.iterdir()] == [path.name]
+
+
+# Nothing shown takes nothing away; a fail does.
+
+
+def test_an_inconclusive_run_stands_beside_an_earlier_pass(base: Path, folder: Path) -> None:
+    passed = certify(folder, member(base))
+    beside = certify(folder, member(base), verdict="inconclusive")
+    assert beside.name == passed.name.removesuffix(".json") + ".inconclusive.json"
+    assert read_certificate(passed).verdict == "pass"
+    assert read_certificate(beside).verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"draftgate": "0.0.0"}, {"subject": {}}, {"verdict": "fail"}, {"verdict": None}]
+)
+def test_an_inconclusive_run_replaces_all_else(base: Path, folder: Path, changes: Any) -> None:
+    earlier = certify(folder, member(base), **changes)
+    assert certify(folder, member(base), verdict="inconclusive") == earlier
+    assert read_certificate(earlier).verdict == "inconclusive"
+
+
+def test_an_inconclusive_run_replaces_an_edited_pass(base: Path, folder: Path) -> None:
+    path = certify(folder, member(base))
+    path.write_text(path.read_text().replace('"format": 2', '"format": 2, "edited": true'))
+    assert certify(folder, member(base), verdict="inconclusive") == path
+
+
+@pytest.mark.parametrize("earlier", ["pass", "inconclusive"])
+@pytest.mark.parametrize("later", ["pass", "fail"])
+def test_a_pass_or_a_fail_replaces_what_is_there(
+    base: Path, folder: Path, earlier: str, later: str
+) -> None:
+    path = certify(folder, member(base), verdict=earlier)
+    assert certify(folder, member(base), verdict=later) == path
+    assert read_certificate(path).verdict == later
+
+
+def test_a_hub_id_without_a_commit_is_noted(base: Path) -> None:
+    model = Model("small", "org/model", 2048, {"draft_model": "org/draft"}, "a" * 40)
+    data = make_certificate(trial(), member(base), member(base, model=model))
+    assert data["notes"] == ["org/draft names no commit: what it stands for may change unseen"]
+
+
+def test_it_cannot_be_written_with_what_json_does_not_know(base: Path, folder: Path) -> None:
+    with pytest.raises(ValueError, match="nan is no number of JSON"):
+        write_certificate(folder / "c.json", {"verdict": "pass", "x": float("nan")})
+    assert not folder.exists()

@@ -4,15 +4,17 @@ import contextlib
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, get_type_hints
 
 import pytest
 
 from adapters import ADAPTERS
+from adapters.checkpoint import Checkpoint
 from adapters.contract import Adapter, Api
 from adapters.dialect import Dialect
-from adapters.exchange import EngineAnswerError, Reply
+from adapters.exchange import AS_USUAL, Draws, EngineAnswerError, How, Reply
 from adapters.flag import load_flags
 from adapters.launch import Model, WorkerSpec
 from adapters.metric import NAMES
@@ -115,6 +117,47 @@ def test_health_is_a_path_and_commands_are_names(engine: str) -> None:
     assert re.fullmatch(r"/[a-z/]+", adapter.HEALTH)
     assert adapter.COMMANDS
     assert not any("/" in command for command in adapter.COMMANDS)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_packages_are_names_of_distributions(engine: str) -> None:
+    packages = ADAPTERS[engine].PACKAGES
+    assert packages
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", package) for package in packages)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_most_at_once_is_what_is_given_by_any_name(engine: str) -> None:
+    names = {
+        "llama_cpp": ("parallel", "np"),
+        "sglang": ("max-running-requests", "max_running_requests"),
+        "tensorrt_llm": ("max_batch_size", "max-batch-size"),
+        "vllm": ("max-num-seqs", "max_num_seqs"),
+    }
+    for name in names[engine]:
+        assert ADAPTERS[engine].most_at_once({name: 3}) == 3
+    default = ADAPTERS[engine].most_at_once({})
+    assert default is None or default > 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_wide_arguments_are_options_that_no_version_refuses(engine: str) -> None:
+    adapter = ADAPTERS[engine]
+    arguments = adapter.wide_arguments(5)
+    for dialect in adapter.SUPPORTED if arguments else ():
+        assert adapter.check_arguments(arguments or {}, dialect.name) == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("model", [None, "bfloat16", "float16"])
+def test_the_type_of_logits_is_known_or_none(engine: str, model: str | None) -> None:
+    facts = Checkpoint("/m/target", "huggingface", dtype=model)
+    spec = replace(worker(engine), model=Model("small", "/m/target", facts=facts))
+    expected = "float32" if engine == "llama_cpp" else model
+    assert ADAPTERS[engine].logit_type(spec) == expected
+    if engine != "llama_cpp":
+        given = replace(spec, args={"dtype": "float32"})
+        assert ADAPTERS[engine].logit_type(given) == "float32"
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -259,13 +302,24 @@ CONVERSATIONS: dict[str, Callable[[Api], Any]] = {
     "prove": lambda api: api.prove("m", NGRAM),
     "generate": lambda api: api.generate("m", {"prompt": "a", "max_tokens": 4}),
     "chat": lambda api: api.generate("m", {"messages": [{"role": "user", "content": "a"}]}),
+    "stream": lambda api: api.generate("m", {"prompt": "a", "max_tokens": 4}, How(stream=True)),
+    "margins": lambda api: api.generate("m", {"prompt": "a"}, How(own_margins=True)),
     "candidates": lambda api: api.candidates("m", (1, 2)),
+    "score": lambda api: api.score("m", (1, 2), 1),
+    "wide": lambda api: api.wide("m", (1, 2), 2),
+    "sample": lambda api: api.sample("m", (1, 2), Draws(2, 2, 1.0, 0)),
 }
 
 
+UNASKED = "unasked"
+
+
 def converse(conversation: Any, status: int, text: str) -> Any:
-    """Answer every call alike; returns the result."""
-    call = next(conversation)
+    """Answer every call alike; returns the result, or that nothing was asked."""
+    try:
+        call = next(conversation)
+    except StopIteration:
+        return UNASKED
     for _ in range(8):
         try:
             call = conversation.send(Reply(call, status, text))
@@ -285,10 +339,27 @@ def test_a_stranger_on_the_port_is_an_engine_answer_error(
         converse(CONVERSATIONS[subject](ADAPTERS[engine].api), 200, text)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("subject", CONVERSATIONS)
+# What an engine cannot do is not asked of it.
+NEVER_ASKED = {("llama_cpp", "score"), ("tensorrt_llm", "score"), ("tensorrt_llm", "wide")}
+
+
+@pytest.mark.parametrize(
+    ("engine", "subject"),
+    [(e, s) for e in ENGINES for s in CONVERSATIONS if (e, s) not in NEVER_ASKED],
+)
 @pytest.mark.parametrize("status", [400, 404, 500, 503])
 def test_a_refusal_is_an_engine_answer_error(engine: str, subject: str, status: int) -> None:
     conversation = CONVERSATIONS[subject](ADAPTERS[engine].api)
     with pytest.raises(EngineAnswerError, match=f"answered {status}: no such model"):
         converse(conversation, status, "no such\n model")
+
+
+@pytest.mark.parametrize(("engine", "subject"), sorted(NEVER_ASKED))
+def test_what_an_engine_cannot_do_is_not_asked(engine: str, subject: str) -> None:
+    assert converse(CONVERSATIONS[subject](ADAPTERS[engine].api), 500, "") is UNASKED
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_answers_are_asked_for_whole_and_without_a_cache_by_default(engine: str) -> None:
+    default = inspect.signature(ADAPTERS[engine].api.generate).parameters["how"].default
+    assert default == AS_USUAL == How(stream=False, own_margins=False, keep_cache=False)

@@ -38,6 +38,14 @@ def test_lines_become_prompts(tmp_path: Path) -> None:
     ]
 
 
+def test_structured_requests_are_kept_as_they_are(tmp_path: Path) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    fields = {"messages": CHAT, "response_format": form, "tools": tools, "tool_choice": "required"}
+    (prompt,) = read_prompts(write(tmp_path, fields))
+    assert prompt.request == {**fields, "max_tokens": DEFAULT_MAX_TOKENS}
+
+
 def test_a_folder_is_all_its_files_in_order(tmp_path: Path) -> None:
     write(tmp_path, {"prompt": "2"}, name="b.jsonl")
     write(tmp_path, {"prompt": "1"}, name="a.jsonl")
@@ -72,6 +80,12 @@ def test_so_many_of_each_type(tmp_path: Path) -> None:
         ({"prompt": "a", "n": 2}, "n: the gate asks for one answer"),
         ({"prompt": "a", "logprobs": 5}, "logprobs: the gate asks"),
         ({"prompt": "a", "model": "m"}, "model: the gate asks the workers' model"),
+        ({"prompt": "a", "response_format": "json"}, "response_format: must be an object with"),
+        ({"prompt": "a", "response_format": {}}, "response_format: must be an object with a type"),
+        ({"prompt": "a", "tools": [{}]}, "tools: are for chats"),
+        ({"messages": CHAT, "tools": []}, "tools: must be a list of tools, and not empty"),
+        ({"messages": CHAT, "tools": {}}, "tools: must be a list of tools, and not empty"),
+        ({"messages": CHAT, "tools": ["f"]}, "tools: must be a list of tools, and not empty"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: Any, complaint: str) -> None:

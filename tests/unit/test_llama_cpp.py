@@ -1,18 +1,15 @@
-"""llama.cpp: what its goldens do not show, and conversations with replies as it gives them."""
+"""llama.cpp: what its goldens do not show."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from pydantic import JsonValue
 
 from adapters import llama_cpp
-from adapters.exchange import Call, Candidate, EngineAnswerError, Generation
 from adapters.launch import Model, WorkerSpec
-from adapters.llama_cpp import conversation
 from adapters.profile import Profile
-from tests.unit.scripted import codes, talk
+from tests.unit.scripted import codes
 
 DRAFTS = {"draft_model": "/m/draft.gguf", "eagle3": "/m/head.gguf"}
 
@@ -44,11 +41,6 @@ def worker(**fields: Any) -> WorkerSpec:
 
 def after(option: str, argv: Sequence[str]) -> str:
     return argv[list(argv).index(option) + 1]
-
-
-def require_body(call: Call) -> Mapping[str, Any]:
-    assert call.body is not None
-    return call.body
 
 
 # Launching.
@@ -256,159 +248,3 @@ def test_mtp_uses_the_targets_own_layers_unless_a_draft_is_named() -> None:
 )
 def test_the_version_in_the_output(output: str, version: str | None) -> None:
     assert llama_cpp.read_version(output) == version
-
-
-# Speaking to it.
-
-
-@pytest.mark.parametrize(
-    ("build", "version"),
-    [("b11434-515e8551", "11434"), ("b11549-", "11549"), ("b0-unknown", "0"), (None, None)],
-)
-def test_identity(build: str | None, version: str | None) -> None:
-    props = {"build_info": build, "model_path": "/m/target.gguf"}
-    calls, identity = talk(conversation.identify(), [props, {"data": [{"id": "small"}]}])
-    assert [c.path for c in calls] == ["/props", "/v1/models"]
-    assert identity.version == version
-    assert (identity.models, identity.weights) == (("small",), "/m/target.gguf")
-
-
-def test_a_completion_gives_the_build() -> None:
-    answer = {"tokens_predicted": 2, "system_fingerprint": "b11434-515e8551"}
-    (call,), fingerprint = talk(conversation.complete("small"), [answer])
-    assert fingerprint == "b11434-515e8551"
-    assert require_body(call)["cache_prompt"] is False
-
-
-def test_a_completion_of_nothing_is_an_error() -> None:
-    with pytest.raises(EngineAnswerError, match="completed nothing"):
-        talk(conversation.complete("small"), [{"tokens_predicted": 0}])
-
-
-def slots(*speculative: bool) -> list[dict[str, Any]]:
-    return [{"id": n, "speculative": flag} for n, flag in enumerate(speculative)]
-
-
-@pytest.mark.parametrize(
-    ("speculative", "timings", "drafted", "accepted"),
-    [
-        ((True,), {"draft_n": 90, "draft_n_accepted": 83}, 90, 83),
-        ((True, True), {"draft_n": 90}, 90, 0),
-        ((True,), {"predicted_n": 24}, 0, 0),
-        ((False,), {"predicted_n": 24}, None, None),
-    ],
-)
-def test_proof(
-    speculative: tuple[bool, ...],
-    timings: dict[str, int],
-    drafted: int | None,
-    accepted: int | None,
-) -> None:
-    replies = [slots(*speculative), {"tokens": [5, 6]}, {"timings": timings}]
-    calls, proof = talk(conversation.prove("small", ngram()), replies)
-    assert [c.path for c in calls] == ["/slots", "/tokenize", "/completion"]
-    assert (proof.drafted, proof.accepted) == (drafted, accepted)
-
-
-def test_a_slot_that_does_not_speculate_is_no_proof_although_another_drafts() -> None:
-    replies = [
-        slots(True, False),
-        {"tokens": [5]},
-        {"timings": {"draft_n": 90, "draft_n_accepted": 83}},
-    ]
-    _, proof = talk(conversation.prove("small", ngram()), replies)
-    assert not proof.drafted
-    assert proof.detail == "1 of 2 slots do not speculate"
-
-
-@pytest.mark.parametrize(("least", "gamma"), [(2, 4), (3, 128), (200, 6)])
-def test_the_proof_repeats_a_cycle_longer_than_match_and_guess(least: int, gamma: int) -> None:
-    lookup = {"min": least, "max": least}
-    made = profile({"method": "ngram", "gamma": gamma, "lookup": lookup})
-    replies = [slots(True), {"tokens": [7, 8, 9]}, {"timings": {}}]
-    calls, _ = talk(conversation.prove("small", made), replies)
-    words = require_body(calls[1])["content"].split()
-    assert len(set(words)) == len(words) > least + gamma
-    assert require_body(calls[2])["prompt"] == [7, 8, 9] * 3
-
-
-def test_the_proofs_grammar_leaves_one_token_at_a_time() -> None:
-    """A model that may spell the words otherwise would find no match (tried on b11549)."""
-    replies = [slots(True), {"tokens": [7, 8]}, {"timings": {}}]
-    calls, _ = talk(conversation.prove("small", ngram()), replies)
-    assert require_body(calls[2])["grammar"] == "root ::= (<[7]> <[8]>)+"
-
-
-def test_a_draft_is_proved_without_a_grammar() -> None:
-    """It would guess against it, and nothing would be accepted."""
-    replies = [slots(True), {"tokens": [7, 8]}, {"timings": {}}]
-    made = profile({"method": "draft_model", "gamma": 4})
-    calls, _ = talk(conversation.prove("small", made), replies)
-    assert "grammar" not in require_body(calls[2])
-
-
-def test_generation_of_a_prompt() -> None:
-    request: dict[str, JsonValue] = {"prompt": "say", "max_tokens": 8, "stop": ["x"]}
-    answer = {"tokens": [3, 4], "content": "ab", "stop_type": "limit"}
-    calls, found = talk(conversation.generate("small", request), [{"tokens": [2, 1]}, answer])
-    assert [c.path for c in calls] == ["/tokenize", "/completion"]
-    assert found == Generation((2, 1), (3, 4), "ab", "length")
-    assert (found.drafted, found.accepted) == (None, None)
-    body = require_body(calls[1])
-    assert (body["n_predict"], body["stop"], body["return_tokens"]) == (8, ["x"], True)
-    assert body["cache_prompt"] is False
-    assert "max_tokens" not in body
-
-
-@pytest.mark.parametrize(
-    ("timings", "drafted", "accepted"),
-    [({"draft_n": 6, "draft_n_accepted": 5}, 6, 5), ({"predicted_n": 8}, 0, 0)],
-)
-def test_generation_tells_what_was_drafted(
-    timings: dict[str, int], drafted: int, accepted: int
-) -> None:
-    """llama.cpp leaves both counts out of an answer without drafts."""
-    answer = {"tokens": [3], "content": "a", "stop_type": "eos", "timings": timings}
-    _, found = talk(conversation.generate("m", {"prompt": "a"}), [{"tokens": [2]}, answer])
-    assert (found.drafted, found.accepted) == (drafted, accepted)
-
-
-@pytest.mark.parametrize(("stop_type", "reason"), [("eos", "stop"), ("word", "stop")])
-def test_how_an_answer_ended(stop_type: str, reason: str) -> None:
-    answer = {"tokens": [3], "content": "a", "stop_type": stop_type}
-    _, found = talk(conversation.generate("m", {"prompt": "a"}), [{"tokens": [2]}, answer])
-    assert found.finish_reason == reason
-
-
-def test_generation_of_a_chat_reads_ids_beside_logprobs() -> None:
-    request: dict[str, JsonValue] = {
-        "messages": [{"role": "user", "content": "hi"}],
-        "max_tokens": 4,
-    }
-    content = [{"id": 5, "token": "a", "logprob": 0.0, "top_logprobs": []}, {"id": 6}]
-    message = {"content": "ab"}
-    choice = {"message": message, "finish_reason": "stop", "logprobs": {"content": content}}
-    replies = [{"prompt": "<user>hi"}, {"tokens": [2, 9]}, {"choices": [choice]}]
-    calls, found = talk(conversation.generate("small", request), replies)
-    assert [c.path for c in calls] == ["/apply-template", "/tokenize", "/v1/chat/completions"]
-    assert found == Generation((2, 9), (5, 6), "ab", "stop")
-
-
-def test_a_chat_answer_without_ids_although_it_has_text_is_an_error() -> None:
-    """No ids would be compared as an empty answer."""
-    request: dict[str, JsonValue] = {"messages": [{"role": "user", "content": "hi"}]}
-    choice = {"message": {"content": "text"}, "finish_reason": "stop", "logprobs": None}
-    replies = [{"prompt": "<user>hi"}, {"tokens": [2]}, {"choices": [choice]}]
-    with pytest.raises(EngineAnswerError):
-        talk(conversation.generate("small", request), replies)
-
-
-def test_candidates_are_sorted() -> None:
-    top = [
-        {"id": 7, "token": "a", "logprob": -1.5},
-        {"id": 9, "token": "b", "logprob": -0.25},
-    ]
-    answer = {"completion_probabilities": [{"top_logprobs": top}]}
-    (call,), found = talk(conversation.candidates("small", (1, 2)), [answer])
-    assert found == (Candidate(9, -0.25, "b"), Candidate(7, -1.5, "a"))
-    assert require_body(call)["prompt"] == [1, 2]

@@ -1,18 +1,14 @@
-"""vLLM: what its goldens do not show, and conversations with replies as it really gives them."""
+"""vLLM: what its goldens do not show."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pydantic import JsonValue
 
 from adapters import vllm
-from adapters.exchange import Call, Candidate, EngineAnswerError, Generation, Reply
 from adapters.launch import Model, WorkerSpec
 from adapters.profile import Profile
-from adapters.vllm import conversation
-from tests.unit.scripted import codes, talk
+from tests.unit.scripted import codes
 
 DRAFTS = {"draft_model": "/m/draft", "eagle3": "/m/head"}
 
@@ -249,139 +245,3 @@ def test_the_version_is_asked_of_the_python() -> None:
 )
 def test_the_version_in_the_output(output: str, version: str | None) -> None:
     assert vllm.read_version(output) == version
-
-
-# Speaking to it.
-
-COUNTERS = """\
-vllm:spec_decode_num_draft_tokens_total{{engine="0",model_name="small"}} {drafted}
-vllm:spec_decode_num_accepted_tokens_total{{engine="0",model_name="small"}} {accepted}
-vllm:generation_tokens_total{{engine="0",model_name="small"}} 5.0
-"""
-PLAIN_COUNTERS = 'vllm:generation_tokens_total{engine="0",model_name="small"} 5.0\n'
-
-
-def test_identity() -> None:
-    models = {"object": "list", "data": [{"id": "small", "root": "org/target"}, {"id": "lora"}]}
-    calls, identity = talk(conversation.identify(), [{"version": "0.32.0+cpu"}, models])
-    assert [c.path for c in calls] == ["/version", "/v1/models"]
-    assert all(c.body is None for c in calls)
-    assert identity.version == "0.32.0+cpu"
-    assert identity.models == ("small", "lora")
-    assert identity.weights == "org/target"
-
-
-def test_identity_of_an_engine_without_models() -> None:
-    _, identity = talk(conversation.identify(), [{"version": "0.32.0"}, {"data": []}])
-    assert (identity.models, identity.weights) == ((), None)
-
-
-def test_a_completion_gives_the_fingerprint() -> None:
-    answer = {"system_fingerprint": "vllm-0.32.0-352e2ff6", "usage": {"completion_tokens": 2}}
-    (call,), fingerprint = talk(conversation.complete("small"), [answer])
-    assert fingerprint == "vllm-0.32.0-352e2ff6"
-    assert call.path == "/v1/completions"
-    body = require_body(call)
-    assert body["model"] == "small"
-    assert body["temperature"] == 0
-
-
-def test_a_completion_of_nothing_is_an_error() -> None:
-    answer = {"system_fingerprint": "x", "usage": {"completion_tokens": 0}}
-    with pytest.raises(EngineAnswerError, match="completed nothing"):
-        talk(conversation.complete("small"), [answer])
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "drafted", "accepted"),
-    [
-        (COUNTERS.format(drafted=4.0, accepted=1.0), COUNTERS.format(drafted=90, accepted=83),
-         86, 82),
-        ("", COUNTERS.format(drafted=90.0, accepted=0.0), 90, 0),
-        (COUNTERS.format(drafted=4.0, accepted=1.0), COUNTERS.format(drafted=4.0, accepted=1.0),
-         0, 0),
-        (PLAIN_COUNTERS, PLAIN_COUNTERS, None, None),
-    ],
-    ids=["drafts", "first drafts", "none drafted", "no counters"],
-)  # fmt: skip
-def test_proof(before: str, after: str, drafted: int | None, accepted: int | None) -> None:
-    calls, proof = talk(conversation.prove("small", ngram()), [before, {}, after])
-    assert [c.path for c in calls] == ["/metrics", "/v1/completions", "/metrics"]
-    assert (proof.drafted, proof.accepted) == (drafted, accepted)
-    body = require_body(calls[1])
-    assert body["allowed_token_ids"] == [body["prompt"][0]]
-
-
-def test_the_proofs_prompt_is_longer_than_the_longest_lookup() -> None:
-    spec = {"method": "ngram", "gamma": 6, "lookup": {"min": 200, "max": 200}}
-    calls, _ = talk(conversation.prove("small", profile(spec)), ["", {}, ""])
-    assert len(require_body(calls[1])["prompt"]) > 200
-
-
-def test_a_failed_proof_request_is_an_error() -> None:
-    held = conversation.prove("small", ngram())
-    call = held.send(Reply(next(held), 200, ""))
-    with pytest.raises(EngineAnswerError, match="answered 500: EngineCore died"):
-        held.send(Reply(call, 500, "EngineCore died"))
-
-
-def test_generation_of_a_prompt() -> None:
-    choice = {
-        "prompt_token_ids": [1, 2],
-        "token_ids": [3, 4],
-        "text": "ab",
-        "finish_reason": "stop",
-    }
-    request: dict[str, JsonValue] = {
-        "prompt": "say",
-        "max_tokens": 8,
-        "stop": ["x"],
-        "temperature": 1,
-    }
-    (call,), answer = talk(conversation.generate("small", request), [{"choices": [choice]}])
-    assert answer == Generation((1, 2), (3, 4), "ab", "stop")
-    body = require_body(call)
-    assert call.path == "/v1/completions"
-    assert (body["stop"], body["max_tokens"]) == (["x"], 8)
-    assert body["return_token_ids"] is True
-    # A model folder's generation_config would change even greedy output.
-    neutral = {"temperature": 0, "top_p": 1, "top_k": 0, "repetition_penalty": 1}
-    assert neutral.items() <= body.items()
-
-
-def test_generation_of_a_chat() -> None:
-    choice = {"token_ids": [3], "message": {"content": None}, "finish_reason": "length"}
-    answer = {"choices": [choice], "prompt_token_ids": [1, 2]}
-    request: dict[str, JsonValue] = {
-        "messages": [{"role": "user", "content": "hi"}],
-        "max_tokens": 1,
-    }
-    (call,), found = talk(conversation.generate("small", request), [answer])
-    assert call.path == "/v1/chat/completions"
-    assert found == Generation((1, 2), (3,), "", "length")
-
-
-@pytest.mark.parametrize(
-    "choice",
-    [
-        {"text": "a", "token_ids": None, "prompt_token_ids": [1]},
-        {"text": "a", "token_ids": [1], "prompt_token_ids": None},
-        {"text": "a"},
-    ],
-)
-def test_an_answer_without_token_ids_is_an_error(choice: dict[str, Any]) -> None:
-    with pytest.raises(EngineAnswerError):
-        talk(conversation.generate("small", {"prompt": "a"}), [{"choices": [choice]}])
-
-
-def test_candidates_are_sorted_and_named_by_token_id() -> None:
-    top = {"token_id:7": -1.5, "token_id:9": -0.25, "token_id:8": -3.0}
-    answer = {"choices": [{"logprobs": {"top_logprobs": [top]}}]}
-    (call,), found = talk(conversation.candidates("small", (1, 2)), [answer])
-    assert found == (Candidate(9, -0.25), Candidate(7, -1.5), Candidate(8, -3.0))
-    assert require_body(call)["prompt"] == [1, 2]
-
-
-def require_body(call: Call) -> Mapping[str, Any]:
-    assert call.body is not None
-    return call.body

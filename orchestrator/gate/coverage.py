@@ -1,0 +1,70 @@
+"""What the evidence covers: suites that the engine does not serve at all, and what is missing."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from orchestrator.gate.evidence import Arm, Finding, Question
+
+# Without an answer to these nothing was compared; the others are features that an engine may lack.
+_ALWAYS = frozenset({"greedy", "loaded"})
+
+
+def unserved(questions: Mapping[str, Question], plain: Sequence[Arm]) -> dict[str, str]:
+    """Suites to which plain has no answer at all, and what it said: there is nothing to compare."""
+    found: dict[str, str] = {}
+    for suite in {q.suite for q in questions.values()} - _ALWAYS:
+        names = [name for name, q in questions.items() if q.suite == suite]
+        if not any(arm.answers.get(name) for arm in plain for name in names):
+            said = next((arm.errors[n] for arm in plain for n in names if n in arm.errors), "")
+            found[suite] = f"the plain engine answers none of it: {said}"[:300]
+    return found
+
+
+def no_answers(
+    questions: Mapping[str, Question], plain: Sequence[Arm], speculating: Sequence[Arm]
+) -> Iterator[Finding]:
+    """What plain answers in every arm and the speculating engine in none: a defect, not a lack."""
+    for name, question in questions.items():
+        if not all(arm.answers.get(name) for arm in plain):
+            continue
+        if not any(arm.answers.get(name) for arm in speculating):
+            said = next((arm.errors[name] for arm in speculating if name in arm.errors), "")
+            names = " and ".join(arm.name for arm in speculating)
+            message = f"no answer, where plain has one: {said}"[:300]
+            yield Finding("no-answer", name, question.type, names, message)
+
+
+def lacks(
+    questions: Mapping[str, Question], plain: Sequence[Arm], speculating: Sequence[Arm]
+) -> list[str]:
+    """Why the evidence is short, in words."""
+    found: list[str] = []
+    if len(plain) < 2 or len(speculating) < 2:
+        found.append("an engine was asked only once: that it repeats itself was not shown")
+    for arm in [*plain, *speculating]:
+        missing = [name for name in questions if arm.answers.get(name) is None]
+        if missing:
+            said = f": {arm.errors[missing[0]]}"[:200] if missing[0] in arm.errors else ""
+            count = f"{len(missing)} of {len(questions)} questions"
+            found.append(f"{arm.name} has no answer to {count} ({missing[0]}{said})")
+        elif not arm.tokens:
+            found.append(f"{arm.name} answered nothing but empty text")
+    return found
+
+
+def draft_lacks(plain: Sequence[Arm], speculating: Sequence[Arm]) -> list[str]:
+    """What is missing to say that only the speculating arms speculated."""
+    found = [
+        f"{arm.name}: the baseline drafted {arm.drafted:.0f} tokens, it is not plain"
+        for arm in plain
+        if arm.drafted
+    ]
+    for arm in speculating:
+        if arm.drafted is None:
+            found.append(f"{arm.name}: the engine tells no count of drafted tokens")
+        elif arm.drafted <= 0:
+            message = "no token was drafted, so that no verification was tested"
+            found.append(f"{arm.name}: {message}")
+        elif arm.accepted is not None and arm.accepted <= 0:
+            message = f"none of {arm.drafted:.0f} drafted tokens was accepted"
+            found.append(f"{arm.name}: {message}, so that acceptance was not tested")
+    return found

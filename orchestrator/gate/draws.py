@@ -1,0 +1,266 @@
+"""Collecting draws at temperature above 0, and running the test of sampled output.
+
+Plain is needed first and once, then the speculating engine: they need not be up together.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import httpx
+
+from adapters.exchange import Candidate, Draws
+from adapters.metric import rise
+from orchestrator.errors import EngineError, EngineGoneError
+from orchestrator.gate.conditional import (
+    Comparison,
+    Samples,
+    are_cut,
+    compare,
+    p_value,
+    planned,
+    tempered,
+    worst,
+)
+from orchestrator.gate.context import Path, wanted
+from orchestrator.gate.endpoint import Endpoint
+from orchestrator.gate.evidence import Sampled
+from orchestrator.gate.mmd import mmd_p_value
+from orchestrator.gate.power import WANTED_POWER, Power
+from orchestrator.gate.progress import Say
+from orchestrator.gate.sampled import LOOKS, SampledSettings, Shown, conclude, fails
+from orchestrator.wire import engine_client, hold, read_counters
+
+Drawn: TypeAlias = dict[str, list[Path]]  # by prefix
+
+_FEWEST_DRAWS: Final = 64  # planned for each prefix
+_GROWTH: Final = 1.5
+_AT_ONCE: Final = 64  # draws in one conversation
+# An engine may count a little after it answers; nothing tells when.
+_COUNT_PAUSE_S: Final = 0.2
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """What draws go on from: a prompt, and part of its answer where lookups are to find it."""
+
+    id: str
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Line:
+    """An engine being asked."""
+
+    client: httpx.AsyncClient
+    endpoint: Endpoint
+
+    async def candidates(self, ids: Path) -> tuple[Candidate, ...]:
+        api, model = self.endpoint.adapter.api, self.endpoint.model
+        return await hold(self.client, api.candidates(model, ids))
+
+    async def sample(self, ids: Path, draws: Draws) -> tuple[Path, ...]:
+        api, model = self.endpoint.adapter.api, self.endpoint.model
+        found = await hold(self.client, api.sample(model, ids, draws))
+        if len(found) != draws.count:
+            message = f"{draws.count} answers were asked for, {len(found)} came"
+            raise EngineError(f"{self.endpoint.url}: {message}")
+        return found
+
+    async def fingerprint(self) -> str:
+        api, model = self.endpoint.adapter.api, self.endpoint.model
+        return await hold(self.client, api.complete(model))
+
+    async def drafted(self) -> Mapping[str, float | None]:
+        return await read_counters(self.client, self.endpoint.adapter, ("drafted",))
+
+
+@asynccontextmanager
+async def _same_engine(endpoint: Endpoint) -> AsyncIterator[_Line]:
+    """The engine must be the same one before and after. Raises EngineError otherwise."""
+    async with engine_client(endpoint.url) as client:
+        line = _Line(client, endpoint)
+        before = await line.fingerprint()
+        yield line
+        after = await line.fingerprint()
+    if before != after:
+        message = f"another engine answered on {endpoint.url} while it was sampled"
+        raise EngineError(f"{message}: its fingerprint went from {before} to {after}")
+
+
+class Sampling:
+    """One test: `score` with plain, then `draw` with the speculating engine until `is_done`.
+
+    `judge` says what is shown so far, at any time. An engine that is gone, or another one in the
+    end, raises EngineError; a prefix that one of them cannot answer is left out, and told.
+    """
+
+    def __init__(self, prefixes: Sequence[Prefix], settings: SampledSettings, say: Say):
+        self._prefixes = {prefix.id: prefix.ids for prefix in prefixes}
+        self._settings = settings
+        self._say = say
+        self._seed = settings.seed
+        self._planned = 0  # draws for each prefix
+        self._told: dict[str, dict[Path, tuple[Candidate, ...]]] = {}
+        self._plain: Drawn = {}
+        self._plain_strings: Drawn = {}
+        self._speculating: Drawn = {}
+        self._strings: Drawn = {}
+        self._comparison: Comparison | None = None
+        self._p_values: list[float] = []
+        self._drafted: float | None = 0.0
+        self._lacks: list[str] = []
+
+    @property
+    def is_done(self) -> bool:
+        """Whether further draws would change nothing."""
+        if not self._prefixes or len(self._p_values) == len(LOOKS):
+            return True
+        is_cut = self._comparison is not None and self._comparison.cut > 0
+        return is_cut or fails(self._p_values, self._settings)
+
+    async def score(self, plain: Endpoint) -> None:
+        """Plan the number of draws, and get from plain all that they will be compared with."""
+        settings = self._settings
+        async with _same_engine(plain) as line:
+            await self._plan(line)
+            await self._sample(line, self._plain_strings, settings.strings, settings.string_length)
+            if not settings.is_told:
+                await self._sample(line, self._plain, self._planned, settings.length)
+        if are_cut(self._plain_strings, settings.string_length, settings.ends):
+            self._lacks.append("plain's answers end without the token that ended them")
+            self._prefixes.clear()
+
+    async def draw(self, speculating: Endpoint) -> None:
+        """Draw for the next look, and look."""
+        settings = self._settings
+        share = LOOKS[len(self._p_values)][0]
+        async with _same_engine(speculating) as line:
+            start = await line.drafted()
+            await self._sample(line, self._strings, settings.strings, settings.string_length)
+            wanted_now = round(self._planned * share)
+            await self._sample(line, self._speculating, wanted_now, settings.length)
+            await asyncio.sleep(_COUNT_PAUSE_S)
+            drafted = rise(start, await line.drafted(), "drafted")
+        self._drafted = _sum(self._drafted, drafted)
+        await asyncio.to_thread(self._look)
+
+    def judge(self) -> Sampled:
+        """The verdict on what was drawn so far."""
+        seen = self._comparison
+        look = len(self._p_values) - 1
+        plan = seen.plan(self._settings, look) if seen and look >= 0 else None
+        shown = Shown(
+            tuple(self._p_values),
+            self._mmd_p_value(),
+            seen.contexts if seen else 0,
+            sum(map(len, self._speculating.values())),
+            Power(plan).detectable() if plan and seen and seen.contexts else None,
+            self._drafted,
+            seen.cut if seen else 0,
+            tuple(self._lacks),
+            worst(seen) if seen else (),
+        )
+        return conclude(shown, self._settings)
+
+    async def _plan(self, line: _Line) -> None:
+        """Ask for candidates and simulate the run, with more draws until it sees enough."""
+        settings = self._settings
+        most = settings.largest // max(len(self._prefixes), 1)
+        draws = min(_FEWEST_DRAWS, most)
+        power = await self._try(line, draws)
+        while power < WANTED_POWER and draws < most:
+            draws = min(round(draws * _GROWTH), most)
+            power = await self._try(line, draws)
+        if power < WANTED_POWER:
+            wish = f"a total variation distance of {settings.detectable:g}"
+            total = draws * len(self._prefixes)
+            self._lacks.append(f"{total} draws would see {wish} with {power:.0%} only")
+        self._planned = draws
+        self._say(f"sampled: {draws} draws from each of {len(self._prefixes)} prefixes planned")
+
+    async def _try(self, line: _Line, draws: int) -> float:
+        for prefix in list(self._prefixes):
+            try:
+                await self._score_prefix(line, prefix, draws)
+            except EngineError as error:
+                self._leave_out(prefix, error)
+        if not self._told:
+            return 0.0
+        plan = planned(self._told, self._settings, draws)
+        return await asyncio.to_thread(lambda: Power(plan).against(self._settings.detectable))
+
+    async def _score_prefix(self, line: _Line, prefix: str, draws: int) -> None:
+        settings = self._settings
+        told = self._told.setdefault(prefix, {})
+        while True:
+            known = told if settings.is_told else tempered(told, settings.temperature)
+            paths = wanted(known, draws, settings.length, settings.ends)
+            if not paths:
+                return
+            for path in paths:
+                told[path] = await line.candidates(self._prefixes[prefix] + path)
+
+    async def _sample(self, line: _Line, into: Drawn, count: int, length: int) -> None:
+        """Bring every prefix up to `count` draws."""
+        for prefix in list(self._prefixes):
+            drawn = into.setdefault(prefix, [])
+            try:
+                while len(drawn) < count:
+                    draws = self._next(min(count - len(drawn), _AT_ONCE), length)
+                    drawn += await line.sample(self._prefixes[prefix], draws)
+            except EngineError as error:
+                self._leave_out(prefix, error)
+
+    def _next(self, count: int, length: int) -> Draws:
+        """Seeds are never used twice: draws that share one go together, whatever the prefix."""
+        draws = Draws(count, length, self._settings.temperature, self._seed)
+        self._seed += count
+        return draws
+
+    def _leave_out(self, prefix: str, error: EngineError) -> None:
+        if isinstance(error, EngineGoneError):
+            raise error
+        self._say(f"sampled: {prefix}: {error}")
+        self._lacks.append(f"{prefix} was left out: {error}")
+        del self._prefixes[prefix]
+        for kept in (
+            self._told,
+            self._plain,
+            self._plain_strings,
+            self._speculating,
+            self._strings,
+        ):
+            kept.pop(prefix, None)
+
+    def _look(self) -> None:
+        samples = Samples(self._told, self._speculating, self._plain)
+        self._comparison = compare(samples, self._settings)
+        found = p_value(self._comparison, self._settings, len(self._p_values))
+        self._p_values.append(found)
+        drawn = sum(map(len, self._speculating.values()))
+        self._say(f"sampled: look {len(self._p_values)} at {drawn} draws: p = {found:.2g}")
+
+    def _mmd_p_value(self) -> float | None:
+        return mmd_p_value(self._plain_strings, self._strings, self._settings.seed)
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
+async def try_sampled(
+    plain: Endpoint,
+    speculating: Endpoint,
+    prefixes: Sequence[Prefix],
+    settings: SampledSettings,
+    say: Say,
+) -> Sampled:
+    """The whole test on engines that are both up: it stops at the first look that fails."""
+    sampling = Sampling(prefixes, settings, say)
+    await sampling.score(plain)
+    while not sampling.is_done:
+        await sampling.draw(speculating)
+    return sampling.judge()

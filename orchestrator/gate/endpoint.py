@@ -1,0 +1,48 @@
+"""A running engine as the gate sees it, and finding out what answers at a URL."""
+
+from dataclasses import dataclass
+
+from adapters import ADAPTERS
+from adapters.contract import Adapter
+from adapters.exchange import Identity
+from orchestrator.errors import EngineError, InputError
+from orchestrator.wire import engine_client, hold
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where an engine is, how to speak to it, and what it calls its model.
+
+    `boots` is 1 for an engine started for the arm, 0 for one that ran before.
+    """
+
+    name: str
+    url: str
+    adapter: Adapter
+    model: str
+    context: int | None = None  # tokens
+    boots: int = 0
+
+
+async def find_endpoint(url: str) -> Endpoint:
+    """An engine that somebody else started: which one it is, and what its model is called.
+
+    Raises InputError when no adapter knows what answers there.
+    """
+    tried = []
+    for adapter in ADAPTERS.values():
+        try:
+            identity = await identify(url, adapter)
+            return Endpoint(url, url, adapter, identity.models[0], identity.context)
+        except EngineError as error:
+            tried.append(f"{adapter.TITLE}: {error}")
+    raise InputError("no engine known here answers:\n  " + "\n  ".join(tried))
+
+
+async def identify(url: str, adapter: Adapter) -> Identity:
+    """Raises EngineError when this is not that engine, or it serves nothing."""
+    async with engine_client(url, answer_timeout_s=30) as client:
+        identity = await hold(client, adapter.api.identify())
+    if not identity.models:
+        raise EngineError(f"{url} serves no model")
+    return identity

@@ -1,0 +1,153 @@
+"""Journal: every raw answer of an arm as a line of JSON, kept as it comes.
+
+A gate that was killed goes on from here: an answer in the journal is not asked again.
+"""
+
+import fcntl
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from adapters.exchange import Generation
+from orchestrator.errors import OrchestratorError
+from orchestrator.gate.evidence import Question
+
+_RUN = "run.json"
+
+
+class Journal:
+    """The lines of one arm. `answers` and `errors` hold what an earlier, killed run left."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self.answers: dict[str, Generation] = {}
+        self.counted: list[dict[str, Any]] = []
+        self.boots = 0
+        for line in _lines(path):
+            self._take(line)
+
+    def _take(self, line: Mapping[str, Any]) -> None:
+        if "counted" in line:
+            self.counted.append(line["counted"])
+        elif "boot" in line:
+            self.boots += 1
+        elif "ids" in line:
+            fields = {name: line.get(name) for name in Generation.__dataclass_fields__}
+            self.answers[line["question"]] = msgspec.convert(fields, Generation)
+
+    def booted(self, fingerprint: str) -> None:
+        """An engine began to answer for this arm."""
+        self.boots += 1
+        self._write({"boot": self.boots, "fingerprint": fingerprint})
+
+    def answered(self, question: Question, answer: Generation) -> None:
+        """Keep one answer."""
+        self._write({"question": question.id, "type": question.type, **asdict(answer)})
+
+    def failed(self, question: Question, message: str) -> None:
+        """Note that the engine gave no answer; a later run asks again."""
+        self._write({"question": question.id, "type": question.type, "error": message})
+
+    def count(self, counted: Mapping[str, Any]) -> None:
+        """Keep what the engine counted since the arm's last line of this kind."""
+        self.counted.append(dict(counted))
+        self._write({"counted": counted})
+
+    def forget(self, questions: Iterable[str]) -> None:
+        """Answers to be asked anew: of a run under load, a half would be another load."""
+        for question in questions:
+            self.answers.pop(question, None)
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise OrchestratorError(f"{self._path} cannot be written: {error.strerror}") from error
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """Whole lines only: the last one may be torn, and is cut off so that the next begins anew."""
+    try:
+        if not path.exists():
+            return []
+        whole, _, torn = path.read_bytes().rpartition(b"\n")
+        if torn:
+            with path.open("r+b") as file:
+                file.truncate(len(whole) + 1 if whole else 0)
+    except OSError as error:
+        raise OrchestratorError(f"{path} cannot be read: {error.strerror}") from error
+    found = []
+    for line in whole.decode(errors="replace").split("\n"):
+        try:
+            data = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(data, dict):
+            found.append(data)
+    return found
+
+
+class RunFolder:
+    """Where the journals of one run are. `key` stands for everything that was asked of whom.
+
+    A run of the same key that did not come to its end is gone on with; any other is begun anew.
+    One process uses it at a time. Raises OrchestratorError when another does, or nothing can be
+    written there.
+    """
+
+    def __init__(self, path: Path, key: str):
+        self.path = path
+        self._key = key
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = (path / "run.lock").open("a")
+        except OSError as error:
+            raise OrchestratorError(f"{path} cannot be written: {error.strerror}") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self._lock.close()
+            raise OrchestratorError(f"another gate writes to {path}; wait for it") from error
+        self.is_resumed = self._begin()
+
+    def journal(self, arm: str) -> Journal:
+        """The journal of an arm by its name."""
+        return Journal(self.path / f"{arm}.jsonl")
+
+    def finish(self) -> None:
+        """The verdict was given: the next run begins anew."""
+        self._note("finished")
+
+    def close(self) -> None:
+        """Let another process use the folder."""
+        self._lock.close()
+
+    def _begin(self) -> bool:
+        try:
+            left = self._read()
+            is_same = left == {"key": self._key, "state": "running"}
+            for file in [] if is_same else self.path.glob("*.jsonl"):
+                file.unlink()
+        except OSError as error:
+            raise OrchestratorError(f"{self.path} cannot be written: {error.strerror}") from error
+        self._note("running")
+        return is_same and any(self.path.glob("*.jsonl"))
+
+    def _read(self) -> Any:
+        try:
+            return json.loads((self.path / _RUN).read_text())
+        except (OSError, ValueError):
+            return None
+
+    def _note(self, state: str) -> None:
+        part = self.path / f".{_RUN}.part"
+        try:
+            part.write_text(json.dumps({"key": self._key, "state": state}))
+            part.replace(self.path / _RUN)
+        except OSError as error:
+            raise OrchestratorError(f"{self.path} cannot be written: {error.strerror}") from error

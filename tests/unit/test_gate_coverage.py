@@ -1,0 +1,60 @@
+"""What the evidence covers: a lack is told once, and a defect is no lack."""
+
+from dataclasses import replace
+
+from orchestrator.gate.coverage import draft_lacks, lacks, no_answers, unserved
+from orchestrator.gate.evidence import Arm, Question
+from tests.unit.gate_arms import QUESTIONS, arm
+
+GONE = {"greedy/p1": None}
+TOOLS: dict[str, Question] = {
+    **QUESTIONS,
+    "tools/p1": replace(QUESTIONS["greedy/p1"], id="tools/p1", suite="tools"),
+}
+
+
+def test_a_suite_without_any_plain_answer_is_not_served() -> None:
+    plain = [arm(name, {"tools/p1": None}) for name in ("A1", "A2")]
+    assert unserved(TOOLS, plain) == {"tools": "the plain engine answers none of it: answered 500"}
+    half = [plain[0], arm("A2", {"tools/p1": (1,)})]
+    assert unserved(TOOLS, half) == {}, "an engine that answers once serves it"
+
+
+def test_prompts_alone_are_never_left_out() -> None:
+    nothing: dict[str, tuple[int, ...] | None] = dict.fromkeys(QUESTIONS)
+    assert unserved(QUESTIONS, [arm("A1", nothing)]) == {}
+
+
+def test_what_only_plain_answers_is_a_defect() -> None:
+    plain = [arm("A1"), arm("A2")]
+    found = list(no_answers(QUESTIONS, plain, [arm("S1", GONE), arm("S2", GONE)]))
+    assert [(f.check, f.question, f.arm) for f in found] == [
+        ("no-answer", "greedy/p1", "S1 and S2")
+    ]
+    assert "answered 500" in found[0].message
+    assert not list(no_answers(QUESTIONS, plain, [arm("S1", GONE), arm("S2")]))
+    assert not list(no_answers(QUESTIONS, [arm("A1", GONE), arm("A2")], [arm("S1", GONE)]))
+
+
+def test_missing_answers_are_counted_by_arm() -> None:
+    arms = [arm("A1", GONE), arm("A2")], [arm("S1"), arm("S2")]
+    words = "A1 has no answer to 1 of 3 questions (greedy/p1: answered 500)"
+    assert lacks(QUESTIONS, *arms) == [words]
+    assert lacks(QUESTIONS, [arm("A1"), arm("A2")], [arm("S1"), arm("S2")]) == []
+
+
+def test_empty_text_everywhere_and_single_arms_are_lacks() -> None:
+    empty: dict[str, tuple[int, ...] | None] = dict.fromkeys(QUESTIONS, ())
+    found = lacks(QUESTIONS, [arm("A1")], [arm("S1", empty)])
+    assert len(found) == 2
+    assert "asked only once" in found[0]
+    assert "nothing but empty text" in found[1]
+
+
+def test_drafts_belong_to_the_speculating_arms_alone() -> None:
+    def told(arm: Arm, drafted: float | None, accepted: float | None) -> Arm:
+        return replace(arm, drafted=drafted, accepted=accepted)
+
+    assert draft_lacks([arm("A1")], [arm("S1")]) == []
+    assert draft_lacks([told(arm("A1"), None, None)], [told(arm("S1"), 9, None)]) == []
+    assert len(draft_lacks([arm("A1", drafted=1)], [arm("S1", drafted=0)])) == 2
