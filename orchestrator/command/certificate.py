@@ -14,6 +14,7 @@ from orchestrator.gate.admission import (
     Standing,
     judged,
     not_enough,
+    other_prompts,
     unfit,
     unsound,
 )
@@ -132,7 +133,8 @@ def _conclude(
 ) -> Standing:
     """One launch has one certificate: it is enough that it fits one worker."""
     if deployment and not void:
-        void = not_enough(certificate, deployment.require().gate)
+        policy, base = deployment.require().gate, deployment.file.resolve().parent
+        void = not_enough(certificate, policy) or other_prompts(certificate, base, policy)
         if not void and not workers:
             void = f"no worker of {deployment.file} has this profile, model and engine"
         elif not void and None not in workers.values():

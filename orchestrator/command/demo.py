@@ -17,7 +17,7 @@ from orchestrator.demo import Row, control_of, is_speculated, measure_type
 from orchestrator.deployment import Deployment, Member, read_deployment
 from orchestrator.errors import GateFailedError, InputError
 from orchestrator.gate.evidence import Suite
-from orchestrator.gate.prompt import Prompt, read_prompts
+from orchestrator.gate.prompt import Prompt, prompts_path, read_prompts, source_digest
 from orchestrator.gate.report.summary import summary_lines
 from orchestrator.gate.run import Settings
 from orchestrator.gate.trials import try_fleet
@@ -167,6 +167,7 @@ class _Show:
         settings = Settings(
             Rules(min_tokens=policy.min_tokens),
             prompts,
+            source_digest(prompts_path(self.deployment.file.resolve().parent, policy.prompts)),
             click.echo,
             frozenset(policy.suites),
             reports=Path(policy.reports),

@@ -16,14 +16,13 @@ from orchestrator.errors import GateFailedError, InconclusiveError, InputError, 
 from orchestrator.fleet import GatePolicy, engine_url
 from orchestrator.fleet_file import show_warnings
 from orchestrator.gate.evidence import SUITES, Policy, Trial
-from orchestrator.gate.prompt import read_prompts
+from orchestrator.gate.prompt import prompts_path, read_prompts, source_digest
 from orchestrator.gate.report.data import as_json as trial_json
 from orchestrator.gate.report.summary import summary_lines
 from orchestrator.gate.report.write import write_reports
 from orchestrator.gate.run import Settings
 from orchestrator.gate.trials import Pair, try_fleet, try_urls
 from orchestrator.gate.verdict import Rules
-from orchestrator.shipped import shipped
 from orchestrator.state import StateFolder
 
 T = TypeVar("T")
@@ -96,8 +95,9 @@ def command(fleet: Path | None, **options: Any) -> int:
     policy = deployment.require().gate
     show_warnings(deployment.problems)
     pairs = _choose(deployment, asked)
-    file = asked.prompts or _prompts(deployment, policy.prompts)
-    settings = _settings(asked, policy, file, deployment.file.resolve().parent / policy.reports)
+    base = deployment.file.resolve().parent
+    file = asked.prompts or prompts_path(base, policy.prompts)
+    settings = _settings(asked, policy, file, base / policy.reports)
     folder = StateFolder(deployment.file)
     return _conclude(_run(try_fleet(deployment, folder, pairs, settings)), settings, asked.as_json)
 
@@ -112,6 +112,7 @@ def _settings(asked: _Asked, policy: GatePolicy, prompts: Path, reports: Path) -
     settings = Settings(
         rules=rules,
         prompts=read_prompts(prompts, asked.per_type),
+        prompts_source=source_digest(prompts),
         say=_talk,
         suites=asked.suites or frozenset(policy.suites),
         concurrency=policy.concurrency,
@@ -166,12 +167,6 @@ def _gate_urls(asked: _Asked) -> int:
         raise InputError(f"--baseline, --candidate: {error}") from error
     settings = _settings(asked, GatePolicy(), asked.prompts, Path("reports"))
     return _conclude([_run(try_urls(*urls, settings))], settings, asked.as_json)
-
-
-def _prompts(deployment: Deployment, named: str) -> Path:
-    """The fleet's prompts, or where it has none of that name, those that come with draftgate."""
-    own = deployment.file.resolve().parent / named
-    return own if own.exists() or named != "prompts" else shipped("prompts")
 
 
 def _choose(deployment: Deployment, asked: _Asked) -> list[Pair]:

@@ -1,8 +1,9 @@
 """Admission: whether a certificate, as it stands now, lets a worker have requests."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from orchestrator import __version__
 from orchestrator.deployment import Member
@@ -15,6 +16,7 @@ from orchestrator.gate.certificate import (
     read_certificate,
     stem,
 )
+from orchestrator.gate.prompt import prompts_path, source_digest
 from orchestrator.gate.signature import PublicKey, load_public_key, signature_problem
 from orchestrator.gate.subject import changed, subject
 
@@ -56,6 +58,7 @@ def standing(folder: Path, member: Member, policy: GatePolicy) -> Standing:
         certificate = read_certificate(path)
         keys = [load_public_key(member.base / name) for name in policy.public_keys]
         void = _void(certificate, policy, keys) or unfit(certificate, member)
+        void = void or other_prompts(certificate, member.base, policy)
     except InputError as error:
         return Standing(MISSING, str(error))
     except OSError as error:
@@ -109,7 +112,28 @@ def _too_little(certificate: Certificate, policy: GatePolicy) -> str | None:
     lacking = [s for s in policy.suites if NOT_ASKED in str(known.get(s, NOT_ASKED))]
     if lacking:
         return f"the certificate says nothing of {', '.join(lacking)}; {AGAIN}"
+    tokens = compared_tokens(certificate.data)
+    if certificate.verdict == PASS and tokens < policy.min_tokens:
+        return f"{tokens} tokens were compared, the fleet asks for {policy.min_tokens}; {AGAIN}"
     return None
+
+
+def compared_tokens(data: Mapping[str, Any]) -> int:
+    """Tokens that a certificate's arms were compared on."""
+    rates = data.get("rates")
+    told = rates.get("all") if isinstance(rates, dict) else None
+    tokens = told.get("tokens") if isinstance(told, dict) else None
+    return tokens if isinstance(tokens, int) else 0
+
+
+def other_prompts(certificate: Certificate, base: Path, policy: GatePolicy) -> str | None:
+    """Why the prompts are not the fleet's; those that are not on this machine are not compared."""
+    asked = certificate.data.get("prompts")
+    source = asked.get("source") if isinstance(asked, dict) else None
+    now = source_digest(prompts_path(base, policy.prompts))
+    if now is None or source == now:
+        return None
+    return f"the certificate is for other prompts than {policy.prompts} holds; {AGAIN}"
 
 
 def unfit(certificate: Certificate, member: Member) -> str | None:

@@ -79,7 +79,11 @@ def _evidence(trial: Trial) -> dict[str, Any]:
     """What was asked, and what was found."""
     names = {question.prompt for question in trial.questions.values()}
     return {
-        "prompts": {"digest": trial.prompts_digest, "count": len(names)},
+        "prompts": {
+            "digest": trial.prompts_digest,
+            "count": len(names),
+            "source": trial.prompts_source,
+        },
         "questions": len(trial.questions),
         "suites": dict(trial.suites),
         "arms": [_arm(arm) for arm in trial.arms],

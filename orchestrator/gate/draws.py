@@ -134,12 +134,13 @@ class Sampling:
             self._prefixes.clear()
 
     async def draw(self, speculating: Endpoint) -> None:
-        """Draw for the next look, and look."""
+        """Draw for the next look, and look. What is drafted for strings does not count."""
         settings = self._settings
         share = LOOKS[len(self._p_values)][0]
         async with _same_engine(speculating) as line:
-            start = await line.drafted()
             await self._sample(line, self._strings, settings.strings, settings.string_length)
+            await asyncio.sleep(_COUNT_PAUSE_S)
+            start = await line.drafted()
             wanted_now = round(self._planned * share)
             await self._sample(line, self._speculating, wanted_now, settings.length)
             await asyncio.sleep(_COUNT_PAUSE_S)

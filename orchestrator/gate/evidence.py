@@ -184,6 +184,7 @@ class Trial:
     notes: tuple[str, ...] = ()
     launch_diff: tuple[str, ...] = ()
     prompts_digest: str = ""
+    prompts_source: str | None = None
     wall_seconds: float = 0.0
     created: str = ""
     certificate: str | None = None

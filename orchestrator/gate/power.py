@@ -77,9 +77,11 @@ class Power:
 
 
 def _limit(null: Floats, level: float) -> float:
-    """The smallest rank at which a run fails: reached by the share `level` of faultless runs."""
+    """The largest smallest rank that fails: at most the share `level` of the null reaches it."""
     ranks = np.sort(smallest_ranks(null, null))
-    return float(ranks[max(int(level * len(ranks)) - 1, 0)])
+    allowed = int(level * len(ranks))
+    reached = ranks[: allowed + 1]
+    return float(max(reached[reached < reached[-1]], default=0.0))
 
 
 def shifted(

@@ -11,6 +11,7 @@ import msgspec
 
 from adapters.problem import Place, Problem, sort_problems
 from orchestrator.errors import InputError
+from orchestrator.shipped import shipped
 
 DEFAULT_MAX_TOKENS = 96
 _OURS = {
@@ -62,6 +63,23 @@ def read_prompts(path: Path, per_type: int | None = None) -> list[Prompt]:
     if problems:
         raise InputError(sort_problems(problems))
     return _first_of_each(prompts, per_type)
+
+
+def prompts_path(base: Path, named: str) -> Path:
+    """A fleet's prompts; where it has none of the usual name, those that come with draftgate."""
+    own = base / named
+    return own if own.exists() or named != "prompts" else shipped("prompts")
+
+
+def source_digest(path: Path) -> str | None:
+    """SHA-256 over all prompts that are there, before any of them is left out; None when they
+    cannot be read."""
+    try:
+        files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        content = b"".join(file.read_bytes() for file in files)
+    except OSError:
+        return None
+    return hashlib.sha256(content).hexdigest()
 
 
 def prompts_digest(prompts: Sequence[Prompt]) -> str:

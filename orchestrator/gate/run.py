@@ -26,6 +26,7 @@ class Settings:
 
     rules: Rules
     prompts: Sequence[Prompt]
+    prompts_source: str | None  # digest of the files that the prompts were chosen from
     say: Callable[[str], None]
     suites: frozenset[str] = frozenset(SUITES)
     concurrency: int = 16

@@ -143,7 +143,8 @@ def _lacks(shown: Shown) -> list[str]:
 
 
 def _no_difference(p_value: float | None, shown: Shown) -> str:
-    seen = f"no difference in {shown.draws} draws at {shown.contexts} places (p = {p_value:.2g})"
+    drawn = f"{shown.draws} draws at {shown.contexts} places, {shown.drafted:.0f} tokens drafted"
+    seen = f"no difference in {drawn} (p = {p_value:.2g})"
     if shown.detectable is None:
         return seen
     return f"{seen}; a total variation distance of {shown.detectable:.2g} would be seen with 80 %"

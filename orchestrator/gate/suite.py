@@ -330,8 +330,8 @@ def _limited(prompt: Prompt, count: int, at_most: bool = False) -> dict[str, int
 
 
 def _how_many(prompts: Sequence[Prompt]) -> int:
-    """One prompt in eight, and at most three: features cost less than the suite greedy."""
-    return max(1, min(3, len(prompts) // 8))
+    """One prompt in twelve, and at most three: features cost less than the suite greedy."""
+    return max(1, min(3, len(prompts) // 12))
 
 
 def _spread(prompts: Sequence[Prompt], count: int) -> list[Prompt]:

@@ -86,8 +86,12 @@ async def _try_pair(host: Host, pair: Pair, settings: Settings) -> list[Trial]:
         _require_unchanged(members, before)
         for folder in folders:
             folder.finish()
+    return [_with_prompts(trial, settings) for trial in trials]
+
+
+def _with_prompts(trial: Trial, settings: Settings) -> Trial:
     digest = prompts_digest(settings.prompts)
-    return [replace(trial, prompts_digest=digest) for trial in trials]
+    return replace(trial, prompts_digest=digest, prompts_source=settings.prompts_source)
 
 
 def _require_unchanged(members: Sequence[Member], before: Sequence[dict[str, Any]]) -> None:
@@ -189,7 +193,7 @@ async def try_urls(baseline: str, candidate: str, settings: Settings) -> Trial:
         trial = (await gate.run())[0]
         for folder in folders:
             folder.finish()
-    return replace(trial, prompts_digest=digest)
+    return _with_prompts(trial, settings)
 
 
 @asynccontextmanager

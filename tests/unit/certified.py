@@ -22,7 +22,9 @@ from orchestrator.gate.evidence import (
     Sampled,
     Trial,
 )
+from orchestrator.gate.prompt import source_digest
 from orchestrator.gate.signature import SigningKey
+from orchestrator.shipped import shipped
 
 Spec = dict[str, Any]
 DRAFTED: Spec = {"method": "draft_model", "gamma": 4}
@@ -83,7 +85,7 @@ def trial(**changes: Any) -> Trial:
         divergences=(tie,),
         noise=(tie,),
         findings=(Finding("stop", "p", "chat", "S1", "it went on"),),
-        rates={"all": Rate(0, 2, 0.0, 0.0, 1500.0)},
+        rates={"all": Rate(0, 2000, 0.0, 0.0, 1.5)},
         noise_rate=Rate(0, 2, 0.0, 0.0, 1500.0),
         wide_rate=Rate(0, 2, 0.0, 0.0, 1500.0),
         precision=Precision(0.125, "bfloat16"),
@@ -91,6 +93,7 @@ def trial(**changes: Any) -> Trial:
         suites=dict.fromkeys(SUITES, "ran"),
         launch_diff=("+ --draft d",),
         prompts_digest="x",
+        prompts_source=source_digest(shipped("prompts")),
         created="2026-01-02T03:04:05Z",
     )
     return replace(whole, **changes)

@@ -51,7 +51,7 @@ def examine(questions: Mapping[str, Question] = QUESTIONS, **changes: Answers) -
 
 
 def settings(policy: Policy = "strict", min_tokens: int = 1, control: bool = False) -> Settings:
-    return Settings(Rules(policy, min_tokens), (), lambda _: None, is_control=control)
+    return Settings(Rules(policy, min_tokens), (), None, lambda _: None, is_control=control)
 
 
 def trial(**changes: Answers) -> Trial:

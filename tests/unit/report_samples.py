@@ -339,7 +339,7 @@ def hostile() -> tuple[Trial, dict[str, str]]:
         notes=HOSTILE,
         launch_diff=tuple(f"+ {text}" for text in HOSTILE),
         certificate=HOSTILE[2],
-        answers_folder=HOSTILE[5],
+        answers_folder=HOSTILE[4],
         created=HOSTILE[3],
         prompts_digest=HOSTILE[3],
     )

@@ -332,3 +332,23 @@ def test_a_model_that_is_a_hub_id_is_admitted(base: Path) -> None:
     model = Model("small", "org/model", 2048, {"draft_model": "org/draft"}, "a" * 40)
     certify(base / "c", member(base, model=model))
     assert objection(base / "c", member(base, model=model), POLICY) is None
+
+
+def test_too_few_tokens_for_this_fleet_are_an_objection(base: Path) -> None:
+    candidate = member(base)
+    certify(base, candidate)
+    assert objection(base, candidate, POLICY) is None
+    more = POLICY.model_copy(update={"min_tokens": 3000})
+    assert "2000 tokens were compared, the fleet asks for 3000" in str(
+        objection(base, candidate, more)
+    )
+
+
+def test_other_prompts_are_an_objection(base: Path) -> None:
+    candidate = member(base)
+    certify(base, candidate)
+    (base / "prompts").mkdir()
+    (base / "prompts" / "own.jsonl").write_text("{}")
+    assert "for other prompts than prompts holds" in str(objection(base, candidate, POLICY))
+    elsewhere = POLICY.model_copy(update={"prompts": "not-here"})
+    assert objection(base, candidate, elsewhere) is None, "what is not here is not compared"

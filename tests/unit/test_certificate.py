@@ -17,7 +17,9 @@ from orchestrator.gate.certificate import (
     write_certificate,
 )
 from orchestrator.gate.evidence import Trial
+from orchestrator.gate.prompt import source_digest
 from orchestrator.gate.subject import subject
+from orchestrator.shipped import shipped
 from tests.unit.certified import certify, lay_out, member, trial
 
 
@@ -43,9 +45,10 @@ def test_a_certificate_says_what_its_verdict_rests_on(base: Path, folder: Path) 
         "tokens": 2, "answers": 1, "unanswered": 0, "drafted": 5, "accepted": 4, "steps": 2,
         "positions": [2, 1.5],
     }  # fmt: skip
-    assert data["prompts"] == {"digest": "x", "count": 1}
+    source = source_digest(shipped("prompts"))
+    assert data["prompts"] == {"digest": "x", "count": 1, "source": source}
     assert data["baseline"]["launch"] == data["subject"]["launch"]
-    assert data["rates"]["all"]["high"] == 1500
+    assert data["rates"]["all"]["high"] == 1.5
     assert data["sampled"]["detectable"] == 0.1
     assert str(base) not in json.dumps(data["subject"])
 
@@ -55,7 +58,7 @@ NOT_COPIED = {"candidate", "engine", "profile", "certificate", "answers_folder",
 
 def test_no_field_of_a_trial_is_left_out() -> None:
     """A field that is added to Trial is added to the certificate, or named here."""
-    renamed = {"prompts_digest": "prompts", "questions": "questions", "baseline": "baseline"}
+    renamed = {"prompts_digest": "prompts", "prompts_source": "prompts"}
     data = make_certificate(trial(), member(Path("/nowhere")), member(Path("/nowhere")))
     fields = [renamed.get(name, name) for name in Trial.__dataclass_fields__]
     assert [name for name in fields if name not in data and name not in NOT_COPIED] == []

@@ -234,7 +234,7 @@ def test_it_is_shown_in_words(run: Run, tmp_path: Path) -> None:
         "pass  policy strict, made 2026-01-02T03:04:05Z\n  all the same\n",
         "profile    edit",
         "arm S1     2 tokens in 1.25 s, 4 of 5 accepted",
-        "rate       all: 0 forks in 2 tokens, 0 to 1.5e+03 per 1,000",
+        "rate       all: 0 forks in 2000 tokens, 0 to 1.5 per 1,000",
         "divergences1",
         "note       a limit",
         "signature  none",

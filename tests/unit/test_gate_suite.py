@@ -27,9 +27,9 @@ def chat(name: str, **request: Any) -> Prompt:
 
 
 def many() -> list[Prompt]:
-    """24 of four types, each with text of another length; the last is a chat."""
-    made = [prompt(f"{kind}-{n}", kind, prompt="x" * (n + 1)) for kind in TYPES for n in range(6)]
-    return [*made[:-1], chat("rag-5")]
+    """36 of four types, each with text of another length; the last is a chat."""
+    made = [prompt(f"{kind}-{n}", kind, prompt="x" * (n + 1)) for kind in TYPES for n in range(9)]
+    return [*made[:-1], chat("rag-8")]
 
 
 def settings(**changes: Any) -> SuiteSettings:
@@ -69,9 +69,9 @@ def test_features_cost_less_than_the_prompts_alone() -> None:
             question.request["max_tokens"]
         )
     alone = cost.pop("prompts")
-    assert alone == 24 * 96
+    assert alone == 36 * 96
     del cost["loaded"]
-    assert cost.total() < alone * 0.75
+    assert cost.total() < alone * 0.5
 
 
 def test_each_prompt_is_asked_alone() -> None:
@@ -83,7 +83,7 @@ def test_each_prompt_is_asked_alone() -> None:
 
 def test_own_log_probabilities_are_asked_for_where_the_engine_gives_them() -> None:
     own = [q for q in of("greedy", many()) if q.note == OWN]
-    assert [q.id for q in own] == ["greedy-own/chat-0", "greedy-own/code-0", "greedy-own/rag-5"]
+    assert [q.id for q in own] == ["greedy-own/chat-0", "greedy-own/code-0", "greedy-own/rag-8"]
     refused = of("greedy", many(), refused={"logprobs": "hangs"})
     assert [q for q in refused if q.note == OWN] == []
 
@@ -208,7 +208,7 @@ def test_formats_of_the_prompts_win_over_ours() -> None:
     assert [q.concurrency for q in of("json", given)] == [1, 1, 2, 2]
     assert [q.id for q in of("json", given[:-1])] == ["json/j"], "one prompt is never together"
     ours = of("json", many(), levels=())
-    assert [q.prompt for q in ours] == ["code-0", "rag-5"]
+    assert [q.prompt for q in ours] == ["code-0", "rag-8"]
     assert all(q.request["response_format"]["type"] == "json_schema" for q in ours)
 
 

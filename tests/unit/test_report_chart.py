@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -17,6 +18,7 @@ from orchestrator.gate.report.guesses import guesses
 from orchestrator.gate.report.margins import margins
 from orchestrator.gate.report.positions import positions
 from orchestrator.gate.report.svg import NARROW, WIDE, Scale, stack, ticks
+from orchestrator.gate.statistics import rate
 from tests.unit.report_samples import (
     BFLOAT16,
     failing,
@@ -147,7 +149,7 @@ def test_margins_beside_the_scale_have_bins_of_their_own() -> None:
     assert "0 or less" in words(drawn(margins(_at(0.0, BFLOAT16))))
     outside = _at(math.inf, BFLOAT16)
     assert "not told" in words(drawn(margins(outside)))
-    assert "not asked" in words(drawn(margins(failing())))
+    assert "no margin" in words(drawn(margins(failing())))
 
 
 def test_without_a_precision_margins_are_in_nats() -> None:
@@ -189,6 +191,38 @@ def test_references_are_drawn_and_named() -> None:
     assert "plain at verify width: 3.43 (1.57 to 6.5, shaded)" in forks(failing()).legend
     alone = replace(failing(), noise_rate=None, wide_rate=None)
     assert "ref" not in forks(alone).legend
+
+
+def test_a_references_bounds_are_shaded() -> None:
+    ((_, _, noise, _),) = boxes(drawn(forks(failing())), "band noise")
+    ((_, _, wide, _),) = boxes(drawn(forks(failing())), "band wide-arm")
+    assert wide / noise == pytest.approx((6.5 - 1.57) / (1.38 - 0.0462), rel=0.02)
+
+
+def test_a_reference_of_few_tokens_does_not_press_the_others_aside() -> None:
+    trial = replace(passing(), wide_rate=rate(0, 8))
+    intervals = [e for e in drawn(forks(trial)).iter("line") if e.get("class") == "interval"]
+    assert max(float(e.get("x2", "nan")) for e in intervals) > WIDE * 0.9
+    ((x, _, wide, _),) = boxes(drawn(forks(trial)), "band wide-arm")
+    assert x + wide <= WIDE
+
+
+def test_labels_of_a_long_scale_do_not_touch() -> None:
+    for unit in (BFLOAT16, FLOAT32, Precision(0.000581, "wobble")):
+        for width in (WIDE, NARROW):
+            picture = drawn(margins(_at(0.5, unit)), width)
+            ends = [
+                _extent(float(e.get("x", "nan")), e.text or "", e.get("text-anchor", ""))
+                for e in picture.iter("text")
+                if e.get("class") == "tick"
+            ]
+            assert all(one[1] < other[0] for one, other in pairwise(ends))
+
+
+def _extent(x: float, text: str, anchor: str) -> tuple[float, float]:
+    room = 6.6 * len(text)
+    left = {"start": x, "middle": x - room / 2, "end": x - room}[anchor]
+    return left, left + room
 
 
 def test_rates_of_no_tokens_are_not_drawn() -> None:

@@ -115,6 +115,12 @@ def test_uncounted_drafts_are_no_proof() -> None:
     assert outcome(case(parsed(trial), "gate", "proof of speculation")) == "error"
 
 
+def test_the_verdict_decides_and_not_a_class() -> None:
+    trial = replace(failing(), verdict="pass", findings=(), sampled=None)
+    kinds = {outcome(element) for element in parsed(trial).iter("testcase")}
+    assert kinds == {"passed", "skipped"}
+
+
 def test_a_control_proves_no_speculation_and_is_green() -> None:
     base = passing()
     trial = replace(base, arms=tuple(replace(arm, drafted=0) for arm in base.arms))

@@ -127,6 +127,9 @@ def test_margins_in_words() -> None:
     assert margin(replace(FORK, margin=0.5, units=4.0)) == "0.5 nats (4 units)"
     assert margin(replace(FORK, margin=0.125, units=1.0)) == "0.125 nats (1 unit)"
     assert margin(replace(FORK, margin=0.5)) == "0.5 nats"
+    ended = replace(TOLD, found=END)
+    assert margin(ended) == "an end has no margin"
+    assert not is_outside(ended)
     outside = replace(TOLD, candidates=TOLD.candidates[:1])
     assert is_outside(outside)
     assert margin(outside) == "outside plain's 1 likeliest"

@@ -752,6 +752,13 @@ def test_identity() -> None:
     assert (identity.version, identity.models, identity.weights) == ("1.2.1", ("small",), None)
 
 
+def test_vllm_is_not_taken_for_it() -> None:
+    """At an address that somebody gave, each adapter asks in turn."""
+    models = {"object": "list", "data": [{"id": "small", "owned_by": "vllm"}]}
+    with pytest.raises(EngineAnswerError, match="owned by vllm"):
+        talk(conversation.identify(), [{"version": "0.32.0"}, models])
+
+
 def test_a_completion() -> None:
     (call,), fingerprint = talk(conversation.complete("small"), [completion(1.0)])
     assert fingerprint == ""

@@ -41,7 +41,8 @@ def forks(trial: Trial) -> Figure:
 
 
 def _drawing(named: Sequence[tuple[str, Rate]], told: Sequence[tuple[str, Rate]]) -> Draw:
-    highest = max(rate.high for _, rate in [*named, *told]) or 1.0
+    # A reference of few tokens has bounds that would press all others to the left: they may be cut.
+    highest = max(*(r.high for _, r in named), *(r.per_1000 for _, r in told), 1e-6)
     description = "; ".join(
         f"{name}: {figure(rate.per_1000)}, {bounds(rate)}" for name, rate in [*named, *told]
     )

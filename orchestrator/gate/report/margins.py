@@ -181,7 +181,10 @@ def _thresholds(columns: _Columns, trial: Trial, base: float) -> Iterator[Markup
 
 def _axis(columns: _Columns, trial: Trial, y: float) -> Iterator[Markup]:
     octaves = columns.high - columns.low
-    step = math.ceil(octaves * 38 / (columns.right - columns.left))
+    # The labels at the ends lean inwards, so that one and a half must fit between two marks.
+    widest = max(room_for(figure(2.0**octave)) for octave in (columns.low, columns.high))
+    room = 1.5 * widest + 4
+    step = math.ceil(octaves * room / (columns.right - columns.left))
     for octave in range(columns.low, columns.high + 1):
         if octave % step == 0:
             x = columns.x(octave)
@@ -189,7 +192,7 @@ def _axis(columns: _Columns, trial: Trial, y: float) -> Iterator[Markup]:
             anchor = "end" if octave == columns.high else anchor
             yield line(x, y - 18, x, y - 13, "axis")
             yield text(x, y, figure(2.0**octave), "tick", anchor)
-    names = {_ZERO: "0 or less", _OUTSIDE: "not told", _UNSCORED: "not asked"}
+    names = {_ZERO: "0 or less", _OUTSIDE: "not told", _UNSCORED: "no margin"}
     for number in columns.shown:
         yield text(columns.specials[number] + _SPECIAL / 2 - 3, y, names[number], "tick", "middle")
     word = "units" if trial.precision else "nats"
@@ -205,7 +208,7 @@ def _table(trial: Trial) -> Markup:
                 groups.setdefault((kind, explanation(d)), []).append(d)
     head = ("class", "explained by", "number", "least, nats", "greatest, nats")
     lines = (_line(*key, found) for key, found in groups.items())
-    return table((*head, "not told", "not asked"), lines, 5)
+    return table((*head, "not told", "no margin"), lines, 5)
 
 
 def _line(kind: str, explained: str, found: Sequence[Divergence]) -> Sequence[str]:

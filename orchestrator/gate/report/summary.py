@@ -151,7 +151,7 @@ def _sampled_lines(sampled: Sampled | None) -> Iterator[str]:
     p_values = (("next tokens", sampled.p_value), ("strings", sampled.mmd_p_value))
     told = [f"{name} p = {figure(value)}" for name, value in p_values if value is not None]
     told.append(f"α {figure(sampled.alpha)}")
-    if sampled.detectable is not None:
+    if sampled.detectable is not None and not sampled.message:
         told.append(f"would have seen a distance of {figure(sampled.detectable)}")
     message = f": {printable(sampled.message)}" if sampled.message else ""
     yield f"sampled at {figure(sampled.temperature)}: {sampled.verdict}, {', '.join(told)}{message}"

@@ -76,7 +76,7 @@ def suites(trial: Trial) -> Markup:
         return tag("p", "No suite ran.")
     asked: list[str] = [question.suite for question in trial.questions.values()]
     lines = (
-        (suite, f"{asked.count(suite):,}", "ran" if outcome == RAN else f"not run: {outcome}")
+        (suite, f"{asked.count(suite) or '–'}", "ran" if outcome == RAN else f"not run: {outcome}")
         for suite, outcome in trial.suites.items()
     )
     return table(("suite", "questions", "outcome"), lines)
@@ -158,7 +158,7 @@ _GLOSSARY = (
     ("fork", "a place where an answer takes a token that plain does not take there"),
     ("tie, near-tie", "plain prefers its own token by at most 1, at most 2 units of precision"),
     ("suspicious, wrong", "by less than 1 nat; by 1 nat or more, or it told 20 likelier tokens"),
-    ("unscored", "plain was not asked what it thinks there, or could not be"),
+    ("unscored", "plain was not asked what it thinks there, or could not be; no margin is known"),
     ("A1, A2", "the plain engine, started twice"),
     ("S1, S2", "the speculating engine, started twice"),
     ("explained by A/A", "a plain answer takes the same token"),

@@ -164,9 +164,12 @@ def speed(arm: Arm) -> str:
 
 
 def is_outside(divergence: Divergence) -> bool:
-    """Plain told its likeliest tokens, and the one found was not among them."""
+    """Plain told its likeliest tokens, and the one found was not among them.
+
+    An end is not among them either way: it is no token.
+    """
     is_told = bool(divergence.candidates) and divergence.margin is None
-    return is_told or divergence.margin == math.inf
+    return divergence.found != END and (is_told or divergence.margin == math.inf)
 
 
 def margin(divergence: Divergence) -> str:
@@ -174,7 +177,7 @@ def margin(divergence: Divergence) -> str:
     if is_outside(divergence):
         return f"outside plain's {len(divergence.candidates)} likeliest"
     if divergence.margin is None:
-        return "not scored"
+        return "an end has no margin" if divergence.found == END else "not scored"
     told = figure(divergence.units)
     units = "" if told == "–" else f" ({told} unit{'' if told == '1' else 's'})"
     return f"{figure(divergence.margin)} nats{units}"
