@@ -24,5 +24,7 @@ def wide_arguments(width: int) -> Mapping[str, JsonValue] | None:
 
 
 def logit_type(worker: WorkerSpec) -> str | None:
-    """Whatever the weights are, results of multiplications are float32."""
-    return "float32"
+    """Results of multiplications are float32; with quantised weights their inputs are rounded to
+    8 bits, which is far coarser, and nobody tells how much (facts unknown: not known either)."""
+    facts = worker.model.facts
+    return "float32" if facts and facts.dtype and not facts.quantization else None

@@ -39,6 +39,7 @@ _COUNTERS: Final[Mapping[str, str]] = {
     "drafted": "trtllm_spec_decode_num_draft_tokens_total",
     "accepted": "trtllm_spec_decode_num_accepted_tokens_total",
 }
+_OWNER = "tensorrt_llm"
 _PROOF_TOKEN = 5
 _PROOF_LENGTH = 48
 # Without it the answer is text alone; with it, ids alone (PR #5382).
@@ -47,10 +48,17 @@ _AS_IDS: Mapping[str, Any] = {"detokenize": False}
 
 @conversation
 def identify() -> Conversation[Identity]:
-    """1.2 serves a folder under its last part and has no option for another name."""
+    """1.2 serves a folder under its last part and has no option for another name.
+
+    vLLM has the same two routes, and says that its models are its own.
+    """
     version = yield Call("/version")
     models = yield Call("/v1/models")
-    names = tuple(str(field(entry, "id")) for entry in field(models.json(), "data"))
+    entries = field(models.json(), "data")
+    owners = {entry.get("owned_by", _OWNER) for entry in entries} - {_OWNER}
+    if owners:
+        raise EngineAnswerError(f"its models are owned by {', '.join(sorted(owners))}")
+    names = tuple(str(field(entry, "id")) for entry in entries)
     return Identity(str(field(version.json(), "version")), names)
 
 

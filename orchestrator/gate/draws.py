@@ -172,10 +172,10 @@ class Sampling:
         most = settings.largest // max(len(self._prefixes), 1)
         draws = min(_FEWEST_DRAWS, most)
         power = await self._try(line, draws)
-        while power < WANTED_POWER and draws < most:
+        while power < WANTED_POWER and draws < most and self._prefixes:
             draws = min(round(draws * _GROWTH), most)
             power = await self._try(line, draws)
-        if power < WANTED_POWER:
+        if power < WANTED_POWER and self._prefixes:
             wish = f"a total variation distance of {settings.detectable:g}"
             total = draws * len(self._prefixes)
             self._lacks.append(f"{total} draws would see {wish} with {power:.0%} only")

@@ -10,13 +10,14 @@ from dataclasses import replace
 from statistics import quantiles
 
 from adapters.exchange import Candidate
-from orchestrator.gate.evidence import Divergence, Kind, Precision
+from orchestrator.gate.evidence import END, Divergence, Kind, Precision
 
 # Bits of the significand, the implicit one not counted: IEEE 754, and bfloat16's 7.
 _BITS = {"float32": 23, "float16": 10, "bfloat16": 7}
 # Logits of language models are mostly between 16 and 32 in size; their own are not told.
 _EXPONENT = 4
 WRONG_NATS = 1.0  # real bugs were at 1 nat or more, numerics at 0.25 or less (docs/gate.md)
+_SLACK = 1.001  # engines tell decimals: two steps of a type may come out a little above two
 _FEWEST = 8  # wobbles that a 99th percentile can be read from
 
 
@@ -43,8 +44,8 @@ def precision(logit_type: str | None, wobbles: Sequence[float] = ()) -> Precisio
 
 def judged(divergence: Divergence, candidates: Sequence[Candidate], unit: Precision) -> Divergence:
     """The divergence with what plain says of its place; candidates come best first."""
-    if not candidates:
-        return divergence
+    if not candidates or END in (divergence.expected, divergence.found):
+        return divergence  # where text ends there may be no token whose probability could be told
     best = candidates[0].logprob
     gap = best - candidates[1].logprob if len(candidates) > 1 else None
     found = [c.logprob for c in candidates if c.token == divergence.found]
@@ -64,6 +65,6 @@ def kind_of(margin: float | None, unit: Precision) -> Kind:
     """The class of a margin in nats; None: the token was not among plain's best at all."""
     if margin is None or margin >= WRONG_NATS:
         return "wrong"
-    if margin <= unit.unit:
+    if margin <= _SLACK * unit.unit:
         return "tie"
-    return "near-tie" if margin <= 2 * unit.unit else "suspicious"
+    return "near-tie" if margin <= 2 * _SLACK * unit.unit else "suspicious"

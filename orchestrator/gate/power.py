@@ -78,7 +78,7 @@ class Power:
 
 def _limit(null: Floats, level: float) -> float:
     """The largest smallest rank that fails: at most the share `level` of the null reaches it."""
-    ranks = np.sort(smallest_ranks(null, null))
+    ranks = np.sort(smallest_ranks(null, null)) - 1 / (1 + len(null))  # none is above itself
     allowed = int(level * len(ranks))
     reached = ranks[: allowed + 1]
     return float(max(reached[reached < reached[-1]], default=0.0))

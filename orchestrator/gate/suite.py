@@ -237,20 +237,27 @@ def _grown(request: Mapping[str, Any], before: str, text: str) -> dict[str, Any]
 
 
 def _long(material: _Material) -> _Made:
-    """One prompt that leaves room for its answer and no token more."""
-    context = material.settings.context
-    answer = max(_SHORT, 2 * (material.settings.gamma + 1))
+    """One prompt that leaves room for its answer, and behind that for one verify step.
+
+    An engine may end an answer where the next step would reach behind the context: then it stops
+    earlier while it speculates (docs/gate-suites.md).
+    """
+    context, width = material.settings.context, material.settings.gamma + 1
+    answer = max(_SHORT, 2 * width)
     if context is None:
         return "the engine does not tell its longest context"
     if context > LONGEST:
         return f"the context of {context} tokens is longer than the {LONGEST} that the gate asks"
-    if context <= 2 * answer:
+    if context <= 2 * answer + width:
         return f"the context of {context} tokens is too short"
     first = material.few[0]
     sources = [f"{ALONE}/{p.id}" for p in material.few]
-    request = {"prompt": {"cycle": sources, "length": context - answer}, "max_tokens": answer}
+    request = {
+        "prompt": {"cycle": sources, "length": context - answer - width},
+        "max_tokens": answer,
+    }
     question = _question("long", "long", first, request)
-    return [replace(question, follows=sources[0], note=f"{context} tokens in all")]
+    return [replace(question, follows=sources[0], note=f"{context - width} tokens in all")]
 
 
 def _loaded(material: _Material) -> _Made:

@@ -114,7 +114,7 @@ workers:
 {workers}
 types: [{{type: chat}}]
 routes: {{chat: [draft_model, eagle3, plain]}}
-gate: {{prompts: prompts.jsonl}}
+gate: {{prompts: prompts.jsonl, min_tokens: 500, suites: [greedy, stream]}}
 router: {{listen: "127.0.0.1:{free_port()}", admin: "127.0.0.1:{free_port()}"}}
 """
 

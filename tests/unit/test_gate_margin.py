@@ -55,3 +55,11 @@ def test_a_divergence_is_told_by_what_plain_says_of_its_place() -> None:
     outside = judged(first, (Candidate(2, -0.5), Candidate(7, -3.0)), unit)
     assert (outside.kind, outside.margin, outside.gap) == ("wrong", None, 2.5)
     assert judged(first, (), unit).kind == "unscored"
+    ended = examine(S1={"greedy/p1": (1,)}).compared.divergences[0]
+    assert judged(ended, (Candidate(2, -0.5),), unit).kind == "unscored"
+
+
+def test_decimals_do_not_make_two_steps_more_than_two() -> None:
+    told = 0.56 - 0.31
+    assert told > 2 * 0.125
+    assert kind_of(told, Precision(0.125, "")) == "near-tie"

@@ -38,6 +38,8 @@ def logit_type(engine: str, args: Mapping[str, Any], **facts: Any) -> str | None
         ("sglang", {"enable-fp32-lm-head": True}, {"dtype": "bfloat16"}, "float32"),
         ("tensorrt_llm", {}, {"dtype": "float32"}, None),
         ("llama_cpp", {}, {"dtype": "float16"}, "float32"),
+        ("llama_cpp", {}, {"quantization": "Q4_K"}, None),
+        ("llama_cpp", {}, {}, None),
     ],
 )
 def test_the_type_in_which_logits_are_rounded(

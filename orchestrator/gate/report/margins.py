@@ -196,7 +196,7 @@ def _axis(columns: _Columns, trial: Trial, y: float) -> Iterator[Markup]:
     for number in columns.shown:
         yield text(columns.specials[number] + _SPECIAL / 2 - 3, y, names[number], "tick", "middle")
     word = "units" if trial.precision else "nats"
-    yield text(4, y + 20, f"margin in {word}, doubling from mark to mark", "muted")
+    yield text(4, y + 20, f"margin in {word}, on a logarithmic scale", "muted")
 
 
 def _table(trial: Trial) -> Markup:

@@ -124,7 +124,9 @@ def _sizes(members: Sequence[Divergence]) -> str:
     parts = [several(first, "first fork")]
     margins = [d.margin for d in members if d.margin is not None and math.isfinite(d.margin)]
     if margins:
-        parts.append(f"margins {figure(min(margins))} to {figure(max(margins))} nats")
+        least, greatest = figure(min(margins)), figure(max(margins))
+        told = f"margins {least} to {greatest}" if least != greatest else f"margin {least}"
+        parts.append(f"{told} nats")
     if outside := sum(1 for d in members if is_outside(d)):
         parts.append(f"{outside:,} outside what plain told")
     return ", ".join(parts)
