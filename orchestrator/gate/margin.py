@@ -18,6 +18,8 @@ _BITS = {"float32": 23, "float16": 10, "bfloat16": 7}
 _EXPONENT = 4
 WRONG_NATS = 1.0  # real bugs were at 1 nat or more, numerics at 0.25 or less (docs/gate.md)
 _SLACK = 1.001  # engines tell decimals: two steps of a type may come out a little above two
+# Two roundings to a step of 0.125 differ by 0.41 steps (docs/gate-statistics.md).
+_FINE_NOISE, _COARSE_NOISE = 0.01, 0.05
 _FEWEST = 8  # wobbles that a 99th percentile can be read from
 
 
@@ -40,6 +42,12 @@ def precision(logit_type: str | None, wobbles: Sequence[float] = ()) -> Precisio
                 seen, f"plain's own wobble at verify width, over {len(wobbles)} tokens"
             )
     return Precision(step, source)
+
+
+def sampling_noise(logit_type: str | None) -> float:
+    """Standard deviation, in nats, by which rounding moves a log-probability from one pass to
+    another: coarse types, and weights of which nobody knows, move it more."""
+    return _FINE_NOISE if logit_type in ("float32", "float16") else _COARSE_NOISE
 
 
 def judged(divergence: Divergence, candidates: Sequence[Candidate], unit: Precision) -> Divergence:

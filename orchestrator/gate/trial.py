@@ -19,6 +19,7 @@ from orchestrator.gate.draws import Prefix, Sampling
 from orchestrator.gate.endpoint import Endpoint
 from orchestrator.gate.evidence import Arm, Question, Trial
 from orchestrator.gate.journal import RunFolder
+from orchestrator.gate.margin import sampling_noise
 from orchestrator.gate.progress import Progress
 from orchestrator.gate.run import Plan, Settings
 from orchestrator.gate.sampled import SampledSettings
@@ -158,8 +159,12 @@ class Gate:
 
     async def _score(self, plain: Endpoint, first: Arm) -> None:
         """Plain's own probabilities, which draws are compared with."""
-        settings = SampledSettings(alpha=self._settings.alpha, detectable=self._settings.detectable)
         for candidate in self._candidates:
+            settings = SampledSettings(
+                alpha=self._settings.alpha,
+                detectable=self._settings.detectable,
+                noise=sampling_noise(candidate.subject.logit_type),
+            )
             prefixes = _prefixes(_plan_of(candidate), first)
             candidate.sampling = Sampling(prefixes, settings, self._say)
             await candidate.sampling.score(plain)

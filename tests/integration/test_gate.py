@@ -162,7 +162,7 @@ def test_sigterm_ends_the_engines_first(tmp_path: Path, tiny: Path) -> None:
 
 @pytest.mark.engine
 def test_a_profile_that_never_matches_proves_nothing(tmp_path: Path, tiny: Path) -> None:
-    never = NGRAM.replace("{min: 2, max: 2}", "{min: 60, max: 60}").replace("gamma: 6", "gamma: 60")
+    never = NGRAM.replace("{min: 2, max: 2}", "{min: 30, max: 30}").replace("gamma: 6", "gamma: 30")
     with fleet(tmp_path, tiny, EXACT) as made:
         (tmp_path / "profiles" / "guess.yaml").write_text(never)
         prompts = tmp_path / "one.jsonl"
