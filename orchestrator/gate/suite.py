@@ -9,6 +9,7 @@ from orchestrator.gate.prompt import Prompt
 from orchestrator.gate.request import ALONE, OWN
 from orchestrator.gate.request import asked as asked
 from orchestrator.gate.request import how as how
+from orchestrator.gate.structured import FORMAT, TOOL
 
 RAN, NOT_ASKED = "ran", "not asked for"
 # A prompt as long as the context costs its square in attention: further than this, hours on a CPU.
@@ -23,29 +24,6 @@ _NEXT: Final = ("Say the same in other words.", "Now say it in one short sentenc
 _TURNS_ROOM: Final = 3 * _SHORT + 64 + 64
 # Fields that leave the log-probabilities as the model made them: the token chosen is the best one.
 _NEUTRAL: Final = frozenset({"prompt", "messages", "max_tokens", "max_completion_tokens", "stop"})
-# Structured suites bring these where no prompt has fields of its own.
-_SCHEMA: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "language": {"type": "string", "enum": ["English", "German", "French", "code", "other"]},
-        "is_question": {"type": "boolean"},
-        "has_numbers": {"type": "boolean"},
-    },
-    "required": ["language", "is_question", "has_numbers"],
-    "additionalProperties": False,
-}
-_FORMAT: Final[Mapping[str, Any]] = {
-    "type": "json_schema",
-    "json_schema": {"name": "description", "schema": _SCHEMA},
-}
-_TOOL: Final[Mapping[str, Any]] = {
-    "type": "function",
-    "function": {
-        "name": "remember",
-        "description": "Keeps what the user said.",
-        "parameters": _SCHEMA,
-    },
-}
 
 
 @dataclass(frozen=True)
@@ -179,7 +157,7 @@ def _json(material: _Material) -> _Made:
         return material.settings.refused["response_format"]
     given = [p for p in material.all if "response_format" in p.request and "tools" not in p.request]
     ours = [
-        replace(p, request={**p.request, **_limited(p, _OBJECT), "response_format": _FORMAT})
+        replace(p, request={**p.request, **_limited(p, _OBJECT), "response_format": FORMAT})
         for p in material.few[-2:]
     ]
     chosen = [p for p in given if not _refused(p, material.settings)] or ours
@@ -196,7 +174,7 @@ def _tools(material: _Material) -> _Made:
         if field in material.settings.refused:
             return material.settings.refused[field]
     given = [p for p in material.all if "tools" in p.request and not _refused(p, material.settings)]
-    ours = {"tools": [_TOOL], "tool_choice": "required"}
+    ours = {"tools": [TOOL], "tool_choice": "required"}
     chats = sorted((p for p in material.plain if "messages" in p.request), key=_size)
     chats = chats[: max(1, len(material.few) - 1)]
     made = [replace(p, request={**p.request, **_limited(p, _OBJECT), **ours}) for p in chats]
