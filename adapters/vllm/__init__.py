@@ -33,6 +33,7 @@ from adapters.vllm.rules_cache import cache_problems
 from adapters.vllm.rules_environment import environment_problems
 from adapters.vllm.rules_key import extra_problems
 from adapters.vllm.rules_option import conflict_problems, given_problems
+from adapters.vllm.rules_sampling import sampling_problems
 from adapters.vllm.rules_schedule import schedule_problems
 from adapters.vllm.rules_spelling import respelled_option
 from adapters.vllm.settings import settings_of
@@ -125,6 +126,7 @@ def check(profile: Profile, worker: WorkerSpec) -> list[Problem]:
     for rules in (
         draft_key_problems,
         cache_problems,
+        sampling_problems,
         runner_problems,
         schedule_problems,
         conflict_problems,

@@ -57,9 +57,9 @@ def test_a_faultless_engine_passes() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_every_wrong_rule_fails(rule: str) -> None:
     settings = replace(SETTINGS, temperature=0.7)
-    faulty = drawn(1, rule, 300)
+    faulty = drawn(1, rule, 500)
     assert p_of(Samples(told(), faulty)) < 1e-3
-    assert p_of(Samples({}, faulty, drawn(2, None, 300)), settings) < 5e-3
+    assert p_of(Samples({}, faulty, drawn(2, None, 500)), settings) < 5e-3
 
 
 def test_a_first_token_that_is_wrong_fails() -> None:

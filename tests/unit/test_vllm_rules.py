@@ -26,9 +26,25 @@ def profile(method: str, native: Any = None, extra: Any = None, **fields: Any) -
     return Profile.model_validate_json(json.dumps(data))
 
 
+PLAIN = {"profile": "plain", "speculation": {"method": "none"}}
+
+
 def found(made: Profile, version: str = "0.32", **fields: Any) -> list[Problem]:
+    """But for what is said of every speculating worker on a CPU."""
     model = fields.pop("model", Model("small", "org/target", 4096, DRAFTS))
-    return vllm.check(made, WorkerSpec("w", version, ("vllm",), model, 8000, **fields))
+    problems = vllm.check(made, WorkerSpec("w", version, ("vllm",), model, 8000, **fields))
+    return [p for p in problems if p.code != "sampling-cpu"]
+
+
+@pytest.mark.parametrize(
+    ("method", "version", "is_told"),
+    [("ngram", "0.32.0+cpu", True), ("ngram", "0.32.0", False), ("none", "0.32.0+cpu", False)],
+)
+def test_sampling_on_a_cpu_is_warned_of(method: str, version: str, is_told: bool) -> None:
+    made = profile(method) if method != "none" else Profile.model_validate(PLAIN)
+    model = Model("small", "org/target", 4096, DRAFTS)
+    problems = vllm.check(made, WorkerSpec("w", version, ("vllm",), model, 8000))
+    assert [(p.code, p.severity) for p in problems] == [("sampling-cpu", "warning")] * is_told
 
 
 @pytest.mark.parametrize("version", ["0.31", "0.32", "0.33"])
