@@ -8,14 +8,14 @@ from adapters.contract import Adapter
 from orchestrator.gate.check import check
 from orchestrator.gate.compare import Compared, compare
 from orchestrator.gate.confirm import Confirmation, Confirmed
-from orchestrator.gate.coverage import draft_lacks, lacks, no_answers, unserved
+from orchestrator.gate.coverage import draft_lacks, fingerprint_lacks, lacks, no_answers, unserved
 from orchestrator.gate.endpoint import Endpoint
 from orchestrator.gate.evidence import Arm, Finding, Question, Rate, Sampled, Trial
 from orchestrator.gate.margin import judged, precision
 from orchestrator.gate.run import Plan, Settings
 from orchestrator.gate.screen import screens
 from orchestrator.gate.statistics import rate
-from orchestrator.gate.suite import RAN
+from orchestrator.gate.suite import NOT_ASKED, RAN
 from orchestrator.gate.verdict import Case, decide
 from orchestrator.gate.wide import Wide, ask_wide
 
@@ -123,7 +123,7 @@ class Examination:
         )
 
     def _sampled_ran(self) -> str:
-        return RAN if self.sampled else "it was not asked for"
+        return RAN if self.sampled else NOT_ASKED
 
     def _wide_rate(self) -> Rate | None:
         if self.wide is None or not self.wide.tokens:
@@ -139,6 +139,7 @@ class Examination:
 
     def _lacks(self, settings: Settings) -> list[str]:
         found = lacks(self.questions, self.plain, self.speculating)
+        found += fingerprint_lacks(self.plain, self.speculating)
         if not settings.is_control:
             found += draft_lacks(self.plain, self.speculating)
         return found + self.more_lacks

@@ -51,6 +51,16 @@ def lacks(
     return found
 
 
+def fingerprint_lacks(*sides: Sequence[Arm]) -> list[str]:
+    """Arms of one side that were not answered by the same configuration, as engines tell it."""
+    return [
+        f"{' and '.join(arm.name for arm in arms)} were answered by engines of different "
+        f"configurations: fingerprints {', '.join(sorted({arm.fingerprint for arm in arms}))}"
+        for arms in sides
+        if len({arm.fingerprint for arm in arms}) > 1
+    ]
+
+
 def draft_lacks(plain: Sequence[Arm], speculating: Sequence[Arm]) -> list[str]:
     """What is missing to say that only the speculating arms speculated."""
     found = [

@@ -39,7 +39,9 @@ class Progress:
         self._done += 1
         if self._clock() - self._told > PAUSE_S:
             self._told = self._clock()
-            self.say(self.line())
+            line = self.line()
+            if line:
+                self.say(line)
 
     def line(self) -> str:
         """Every arm under way, and the time left at the pace so far, starts included."""

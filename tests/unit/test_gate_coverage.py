@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from orchestrator.gate.coverage import draft_lacks, lacks, no_answers, unserved
+from orchestrator.gate.coverage import draft_lacks, fingerprint_lacks, lacks, no_answers, unserved
 from orchestrator.gate.evidence import Arm, Question
 from tests.unit.gate_arms import QUESTIONS, arm
 
@@ -58,3 +58,13 @@ def test_drafts_belong_to_the_speculating_arms_alone() -> None:
     assert draft_lacks([arm("A1")], [arm("S1")]) == []
     assert draft_lacks([told(arm("A1"), None, None)], [told(arm("S1"), 9, None)]) == []
     assert len(draft_lacks([arm("A1", drafted=1)], [arm("S1", drafted=0)])) == 2
+
+
+def test_both_arms_of_a_side_are_of_one_configuration() -> None:
+    one, other = replace(arm("S1"), fingerprint="a"), replace(arm("S2"), fingerprint="b")
+    plain = [arm("A1"), arm("A2")]
+    assert fingerprint_lacks(plain, [one, one]) == []
+    found = fingerprint_lacks(plain, [one, other])
+    assert len(found) == 1
+    assert "S1 and S2 were answered by engines of different configurations" in found[0]
+    assert "fingerprints a, b" in found[0]
