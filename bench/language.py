@@ -18,6 +18,7 @@ from orchestrator.gate.context import Context, Path, Told, wanted
 from orchestrator.gate.deviance import Shifted
 
 Floats = NDArray[np.float64]
+Shape = tuple[int, int]  # how many draws, of what length
 Rule = Callable[[Floats, Floats], Floats]  # from p and q (the draft's) to what is emitted
 
 VOCABULARY = 100
@@ -73,9 +74,9 @@ class Language:
         return moved
 
     def draw(
-        self, rng: np.random.Generator, prefix: str, shape: tuple[int, int], rule: Rule | None = None
+        self, rng: np.random.Generator, prefix: str, shape: Shape, rule: Rule | None = None
     ) -> list[Path]:
-        """`shape`: how many draws, of what length; a rule is used with a draft that is certain."""
+        """A rule is used with a draft that is certain."""
         drawn: list[Path] = [()] * shape[0]
         for _ in range(shape[1]):
             drawn = [
@@ -90,7 +91,8 @@ class Language:
     ) -> NDArray[np.int64]:
         p = self.target(prefix, path) if rule is None else self.emitted(prefix, path, rule, True)
         sums = np.cumsum(p)
-        return np.searchsorted(sums, rng.random(count) * sums[-1])
+        found: NDArray[np.int64] = np.searchsorted(sums, rng.random(count) * sums[-1])
+        return found
 
 
 def _state(path: Path) -> Path:
@@ -125,7 +127,7 @@ def right(p: Floats, q: Floats) -> Floats:
 def argmax_only(p: Floats, q: Floats) -> Floats:
     """Accept what equals the target's likeliest token, else draw from p."""
     best = int(p.argmax())
-    emitted = (1 - q[best]) * p
+    emitted: Floats = (1 - q[best]) * p
     emitted[best] += q[best]
     return emitted
 
