@@ -16,6 +16,7 @@ from orchestrator.errors import GateFailedError, InconclusiveError, InputError, 
 from orchestrator.fleet import GatePolicy, engine_url
 from orchestrator.fleet_file import show_warnings
 from orchestrator.gate.evidence import SUITES, Policy, Trial
+from orchestrator.gate.journal import finish_run
 from orchestrator.gate.prompt import prompts_path, read_prompts, source_digest
 from orchestrator.gate.report.data import as_json as trial_json
 from orchestrator.gate.report.summary import summary_lines
@@ -134,13 +135,22 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     async def run() -> T:
         task = asyncio.ensure_future(work)
         loop = asyncio.get_running_loop()
+        told: list[str] = []
+
+        def on_signal(number: signal.Signals) -> None:
+            told.append(number.name)
+            task.cancel()
+
         for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, task.cancel)
+            loop.add_signal_handler(number, on_signal, number)
         try:
             return await task
         except asyncio.CancelledError:
-            message = "ended by a signal; what was answered is kept: run it again to go on"
-            raise OrchestratorError(message) from None
+            kept = "answers are kept, sampled draws are not: run it again to go on"
+            if told:
+                raise OrchestratorError(f"ended by {told[0]}; {kept}") from None
+            _talk(kept)
+            raise  # ctrl-C
 
     return asyncio.run(run())
 
@@ -225,16 +235,22 @@ def routed(deployment: Deployment) -> list[Member]:
 
 def _conclude(trials: Sequence[Trial], settings: Settings, as_json: bool) -> int:
     texts = {prompt.id: prompt.text for prompt in settings.prompts}
-    shown: list[dict[str, Any]] = []
+    lines: list[str] = []
     for trial in trials:
         folder = Path(trial.answers_folder or settings.reports).parent
         written = write_reports(folder, trial, texts)
-        shown.append(trial_json(trial))
-        if not as_json:
-            for line in summary_lines(trial, texts, written):
-                click.echo(line)
+        lines += summary_lines(trial, texts, written)
+    for answers in {f for t in trials for f in (t.answers_folder, t.plain_answers_folder) if f}:
+        finish_run(Path(answers))
     if as_json:
-        click.echo(json.dumps(shown, indent=1))
+        lines = [json.dumps([trial_json(trial) for trial in trials], indent=1)]
+    try:
+        for line in lines:
+            click.echo(line)
+    except BrokenPipeError:
+        pass  # the verdict is the exit code, and the reports stand
+    except OSError as error:
+        _talk(f"the outcome cannot be printed: {error.strerror}; the reports stand")
     verdicts = {trial.verdict for trial in trials}
     if "fail" in verdicts:
         return GateFailedError.exit_code

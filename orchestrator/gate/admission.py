@@ -11,6 +11,7 @@ from orchestrator.errors import InputError
 from orchestrator.fleet import GatePolicy
 from orchestrator.gate.certificate import (
     BESIDE,
+    PARTIAL,
     Certificate,
     certificate_path,
     read_certificate,
@@ -64,6 +65,19 @@ def standing(folder: Path, member: Member, policy: GatePolicy) -> Standing:
     except OSError as error:
         return Standing(MISSING, f"its files cannot be read: {error}")
     return Standing(MISSING, void, certificate) if void else judged(certificate)
+
+
+def shortfall(path: Path, member: Member, policy: GatePolicy) -> str | None:
+    """What this certificate lacks, all of it, to admit this worker; None when nothing does."""
+    certificate = read_certificate(path)
+    keys = [load_public_key(member.base / name) for name in policy.public_keys]
+    found = [
+        unsound(certificate, keys),
+        not_enough(certificate, policy),
+        other_prompts(certificate, member.base, policy),
+    ]
+    words = [said.removesuffix(f"; {AGAIN}") for said in found if said]
+    return "; ".join(words) or None
 
 
 def judged(certificate: Certificate) -> Standing:
@@ -147,5 +161,6 @@ def nearest(folder: Path, member: Member) -> Path | None:
     path = certificate_path(folder, member)
     if path.exists():
         return path
-    others = [p for p in folder.glob(f"{stem(member)}@*.json") if not p.name.endswith(BESIDE)]
+    found = folder.glob(f"{stem(member)}@*.json")
+    others = [path for path in found if not path.name.endswith((BESIDE, PARTIAL))]
     return max(others, key=lambda p: p.stat().st_mtime, default=None)

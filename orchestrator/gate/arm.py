@@ -4,10 +4,11 @@ import asyncio
 import itertools
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import httpx
+import msgspec
 
 from adapters.exchange import Call, Generation
 from adapters.metric import read_metrics, read_positions, rise
@@ -47,15 +48,20 @@ class Collection:
         The engine must be the same one before and after: its fingerprint is compared. An answer
         that fails is None in the arm; an engine that is gone raises EngineError.
         """
+        asked_for = {question.id for question in questions}
         groups = [list(g) for _, g in itertools.groupby(questions, lambda q: q.concurrency)]
-        for group in groups:
-            if group[0].concurrency > 1 and any(q.id not in self.journal.answers for q in group):
-                self.journal.forget(q.id for q in group)
-        answers: dict[str, Generation | None] = dict(self.journal.answers)
-        self.progress.begin(len(answers), len(questions))
         errors: dict[str, str] = {}
         async with engine_client(self.endpoint.url) as client:
             before = await hold(client, self.endpoint.adapter.api.complete(self.endpoint.model))
+            self._go_on_with(before)
+            for group in groups:
+                if group[0].concurrency > 1 and any(
+                    q.id not in self.journal.answers for q in group
+                ):
+                    self.journal.forget(q.id for q in group)
+            kept = {name: a for name, a in self.journal.answers.items() if name in asked_for}
+            answers: dict[str, Generation | None] = dict(kept)
+            self.progress.begin(len(answers), len(questions))
             self.journal.booted(before)
             for group in groups:
                 await self._ask_group(client, group, answers, errors)
@@ -64,6 +70,13 @@ class Collection:
             message = f"another engine answered on {self.endpoint.url} during arm {self.name}"
             raise EngineError(f"{message}: its fingerprint went from {before} to {after}")
         return self._arm(answers, errors, before)
+
+    def _go_on_with(self, fingerprint: str) -> None:
+        """Answers of an earlier run count only when the same launch gave them: another engine may
+        listen at an address of somebody else's by now."""
+        is_same = self.journal.fingerprint in (None, fingerprint)
+        if not (self.endpoint.is_known and is_same):
+            self.journal.begin_anew()
 
     def _arm(
         self,
@@ -135,9 +148,20 @@ class Collection:
             errors[question.id] = str(error)
             self.journal.failed(question, str(error))
             return None
+        if not _is_sound(answer):
+            raise EngineError(f"{client.base_url}: an answer to {question.id} of an unknown shape")
         answer = replace(answer, seconds=round(seconds, 6))
         self.journal.answered(question, answer)
         return answer
+
+
+def _is_sound(answer: Generation) -> bool:
+    """Whether text is text and ids are numbers: engines answer what they like."""
+    try:
+        msgspec.convert(asdict(answer), Generation)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 class _group(asyncio.TaskGroup):

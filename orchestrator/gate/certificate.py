@@ -24,6 +24,7 @@ FORMAT = 2
 MOST_KEPT = 100  # of divergences, noise and findings: the reports hold all
 LARGEST = 2**24  # bytes of a file that is read
 BESIDE = ".inconclusive.json"
+PARTIAL = ".partial.json"  # a pass that shows less than its fleet asks for
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from adapters import ADAPTERS
 from adapters.contract import Adapter
 from adapters.exchange import Identity
-from orchestrator.errors import EngineError, InputError
+from orchestrator.errors import EngineError, EngineGoneError, InputError
 from orchestrator.wire import engine_client, hold
 
 
@@ -13,7 +13,8 @@ from orchestrator.wire import engine_client, hold
 class Endpoint:
     """Where an engine is, how to speak to it, and what it calls its model.
 
-    `boots` is 1 for an engine started for the arm, 0 for one that ran before.
+    `boots` is 1 for an engine started for the arm, 0 for one that ran before. `is_known`: it was
+    started from the fleet's own launch, not by somebody else.
     """
 
     name: str
@@ -22,20 +23,27 @@ class Endpoint:
     model: str
     context: int | None = None  # tokens
     boots: int = 0
+    is_known: bool = False
 
 
 async def find_endpoint(url: str) -> Endpoint:
     """An engine that somebody else started: which one it is, and what its model is called.
 
-    Raises InputError when no adapter knows what answers there.
+    Raises InputError when no adapter knows what answers there, EngineGoneError when nothing does.
     """
     tried = []
+    is_there = False
     for adapter in ADAPTERS.values():
         try:
             identity = await identify(url, adapter)
             return Endpoint(url, url, adapter, identity.models[0], identity.context)
-        except EngineError as error:
+        except EngineGoneError as error:
             tried.append(f"{adapter.TITLE}: {error}")
+        except EngineError as error:
+            is_there = True
+            tried.append(f"{adapter.TITLE}: {error}")
+    if not is_there:
+        raise EngineGoneError(f"nothing answers at {url}; is the engine up yet?")
     raise InputError("no engine known here answers:\n  " + "\n  ".join(tried))
 
 

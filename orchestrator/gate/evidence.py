@@ -189,3 +189,4 @@ class Trial:
     created: str = ""
     certificate: str | None = None
     answers_folder: str | None = None
+    plain_answers_folder: str | None = None

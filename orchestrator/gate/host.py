@@ -20,6 +20,7 @@ Say = Callable[[str], None]
 
 # Nobody else sends requests to the gate's workers: their end need not be announced.
 _PACE = Pace(notice=0.0, drain=0.0)
+_PHASE = "gate"
 
 
 class Host:
@@ -77,7 +78,7 @@ class Host:
         """A worker's state changed: `draftgate status` reads it."""
         if not self.is_up:
             states = {name: worker.state for name, worker in self._workers.items()}
-            self._folder.write_status("gate", states)
+            self._folder.write_status(_PHASE, states)
 
 
 @asynccontextmanager
@@ -92,6 +93,7 @@ async def hosting(deployment: Deployment, folder: StateFolder, say: Say) -> Asyn
     if holder is not None:
         yield Host(deployment, folder, say, is_up=True)
         return
+    await _end_leftovers(folder)
     states = true_states(deployment, folder)
     orphans = [state.name for state in states.values() if state.state == "orphaned"]
     if orphans:
@@ -102,6 +104,16 @@ async def hosting(deployment: Deployment, folder: StateFolder, say: Say) -> Asyn
         for record in folder.records():
             folder.remove_record(record.name)
         yield Host(deployment, folder, say, is_up=False)
+
+
+async def _end_leftovers(folder: StateFolder) -> None:
+    """End the engines of a gate that was killed: they were nobody else's."""
+    if folder.read_status().phase != _PHASE:
+        return
+    for record in folder.records():
+        await process.end(record, STRAY_GRACE_S)
+        folder.remove_record(record.name)
+    await process.end_strays(folder.mark, (), STRAY_GRACE_S)
 
 
 def _require_as_written(member: Member, state: WorkerState) -> None:
@@ -120,7 +132,7 @@ async def _endpoint(member: Member, boots: int) -> Endpoint:
     identity = await identify(url, member.adapter)
     name = model.name if model.name in identity.models else identity.models[0]
     context = identity.context or model.context
-    return Endpoint(member.name, url, member.adapter, name, context, boots)
+    return Endpoint(member.name, url, member.adapter, name, context, boots, member.is_ours)
 
 
 def _changed(member: Member, arguments: Mapping[str, JsonValue]) -> Member:

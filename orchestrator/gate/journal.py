@@ -3,6 +3,7 @@
 A gate that was killed goes on from here: an answer in the journal is not asked again.
 """
 
+import contextlib
 import fcntl
 import json
 from collections.abc import Iterable, Mapping
@@ -19,29 +20,57 @@ from orchestrator.gate.evidence import Question
 _RUN = "run.json"
 
 
+class _Counted(msgspec.Struct):
+    """What an engine counted while a group of questions was asked; seconds of wall time."""
+
+    drafted: float | None
+    accepted: float | None
+    drafts: float | None
+    positions: list[float] | None
+    seconds: float
+
+
 class Journal:
-    """The lines of one arm. `answers` and `errors` hold what an earlier, killed run left."""
+    """The lines of one arm. `answers` and `counted` hold what an earlier, killed run left, and
+    `fingerprint` is the engine's that answered last. Lines that cannot be read are asked again."""
 
     def __init__(self, path: Path):
         self._path = path
+        self._empty()
+        for line in _lines(path):
+            with contextlib.suppress(msgspec.ValidationError, KeyError, TypeError):
+                self._take(line)
+
+    def _empty(self) -> None:
         self.answers: dict[str, Generation] = {}
         self.counted: list[dict[str, Any]] = []
         self.boots = 0
-        for line in _lines(path):
-            self._take(line)
+        self.fingerprint: str | None = None
 
     def _take(self, line: Mapping[str, Any]) -> None:
         if "counted" in line:
-            self.counted.append(line["counted"])
+            counted = msgspec.convert(line["counted"], _Counted)
+            self.counted.append(msgspec.structs.asdict(counted))
         elif "boot" in line:
+            self.fingerprint = msgspec.convert(line["fingerprint"], str)
             self.boots += 1
         elif "ids" in line:
             fields = {name: line.get(name) for name in Generation.__dataclass_fields__}
-            self.answers[line["question"]] = msgspec.convert(fields, Generation)
+            name = msgspec.convert(line["question"], str)
+            self.answers[name] = msgspec.convert(fields, Generation)
+
+    def begin_anew(self) -> None:
+        """Forget everything: what answers now may not be what answered then."""
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:
+            raise OrchestratorError(f"{self._path} cannot be written: {error.strerror}") from error
+        self._empty()
 
     def booted(self, fingerprint: str) -> None:
         """An engine began to answer for this arm."""
         self.boots += 1
+        self.fingerprint = fingerprint
         self._write({"boot": self.boots, "fingerprint": fingerprint})
 
     def answered(self, question: Question, answer: Generation) -> None:
@@ -85,11 +114,23 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     for line in whole.decode(errors="replace").split("\n"):
         try:
             data = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(data, dict):
             found.append(data)
     return found
+
+
+def finish_run(folder: Path) -> None:
+    """The verdict and all that is made of it stand on disk: the next run begins anew.
+
+    A run that cannot be marked so is gone on with, which asks nothing again and loses nothing.
+    """
+    try:
+        noted = json.loads((folder / _RUN).read_text())
+        (folder / _RUN).write_text(json.dumps({**noted, "state": "finished"}))
+    except (OSError, ValueError, TypeError):
+        return
 
 
 class RunFolder:
@@ -113,15 +154,15 @@ class RunFolder:
         except BlockingIOError as error:
             self._lock.close()
             raise OrchestratorError(f"another gate writes to {path}; wait for it") from error
-        self.is_resumed = self._begin()
+        try:
+            self.is_resumed = self._begin()
+        except OrchestratorError:
+            self._lock.close()
+            raise
 
     def journal(self, arm: str) -> Journal:
         """The journal of an arm by its name."""
         return Journal(self.path / f"{arm}.jsonl")
-
-    def finish(self) -> None:
-        """The verdict was given: the next run begins anew."""
-        self._note("finished")
 
     def close(self) -> None:
         """Let another process use the folder."""
@@ -141,7 +182,7 @@ class RunFolder:
     def _read(self) -> Any:
         try:
             return json.loads((self.path / _RUN).read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
 
     def _note(self, state: str) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,23 @@ from orchestrator.errors import InputError
 from orchestrator.shipped import shipped
 
 DEFAULT_MAX_TOKENS = 96
+# Fields of the OpenAI API that a misspelled name may have meant.
+_KNOWN = (
+    "frequency_penalty",
+    "logit_bias",
+    "max_completion_tokens",
+    "max_tokens",
+    "messages",
+    "presence_penalty",
+    "prompt",
+    "response_format",
+    "stop",
+    "temperature",
+    "tool_choice",
+    "tools",
+    "top_p",
+)
+_STEERING = ("spec", "draft", "n_predict", "max_new_tokens")
 _OURS = {
     "stream": "the gate reads whole answers",
     "n": "the gate asks for one answer",
@@ -135,11 +153,11 @@ def _problems(data: dict[str, Any]) -> Iterator[Problem]:
     if not (isinstance(messages, list) and messages and all(isinstance(m, dict) for m in messages)):
         yield Problem(("messages",), "must be a list of messages")
     if data.get("temperature", 0) != 0:
-        message = f"is {data['temperature']}, but greedy answers are compared"
+        message = f"is {data['temperature']!r}, but greedy answers are compared"
         yield Problem(("temperature",), message, "leave it out")
-    limit = data.get("max_tokens", 1)
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        yield Problem(("max_tokens",), f"must be a whole number from 1, found {limit!r}")
+    yield from _limit_problems(data)
+    yield from _text_problems(data)
+    yield from _name_problems(data)
     yield from _structure_problems(data)
     for key, why in _OURS.items():
         if key in data:
@@ -154,3 +172,35 @@ def _structure_problems(data: dict[str, Any]) -> Iterator[Problem]:
         yield Problem(("tools",), "must be a list of tools, and not empty")
     if "tools" in data and "messages" not in data:
         yield Problem(("tools",), "are for chats", "write the line with messages")
+
+
+def _limit_problems(data: dict[str, Any]) -> Iterator[Problem]:
+    for name in ("max_tokens", "max_completion_tokens"):
+        limit = data.get(name, 1)
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+            yield Problem((name,), f"must be a whole number from 1, found {limit!r}")
+
+
+def _text_problems(data: dict[str, Any]) -> Iterator[Problem]:
+    """Text must be text: what else stands there would reach the engine, or be taken for ours."""
+    stop = data.get("stop")
+    stops = stop if isinstance(stop, list) else [stop]
+    if stop is not None and not all(isinstance(text, str) and text for text in stops):
+        yield Problem(("stop",), f"must be text or a list of texts, found {stop!r:.80}")
+    messages = data.get("messages")
+    for index, message in enumerate(messages if isinstance(messages, list) else []):
+        content = message.get("content") if isinstance(message, dict) else None
+        if content is not None and not isinstance(content, str | list):
+            path = ("messages", index, "content")
+            yield Problem(path, f"must be text or a list of parts, found {content!r:.80}")
+
+
+def _name_problems(data: dict[str, Any]) -> Iterator[Problem]:
+    """Unknown fields reach the engine as they are, but for those that would bend the comparison."""
+    for name in data:
+        if name.startswith(_STEERING):
+            message = "would decide whether, or how far, the engine guesses or answers"
+            yield Problem((name,), message, "leave it out; max_tokens bounds an answer")
+        near = get_close_matches(name, _KNOWN, 1, 0.8)
+        if near and name not in _KNOWN:
+            yield Problem((name,), "is no field of the OpenAI API", f"did you mean {near[0]!r}?")

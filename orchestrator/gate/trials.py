@@ -4,12 +4,15 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 from orchestrator import __version__
 from orchestrator.deployment import Deployment, Member
 from orchestrator.errors import InputError, OrchestratorError
+from orchestrator.gate.admission import objection, shortfall
 from orchestrator.gate.case import Subject
 from orchestrator.gate.certificate import (
+    PARTIAL,
     certificate_folder,
     certificate_path,
     make_certificate,
@@ -23,7 +26,7 @@ from orchestrator.gate.journal import RunFolder
 from orchestrator.gate.pair import launch_diff, require_pair
 from orchestrator.gate.prompt import prompts_digest
 from orchestrator.gate.run import Settings, plan_for, plan_of_urls, run_key
-from orchestrator.gate.signature import load_key
+from orchestrator.gate.signature import SigningKey, load_key, load_public_key
 from orchestrator.gate.subject import subject
 from orchestrator.gate.trial import Baseline, BootWide, Candidate, Gate
 from orchestrator.state import StateFolder
@@ -51,17 +54,45 @@ async def try_fleet(
             require_pair(baseline, candidate, settings.is_control)
     require_writable(certificate_folder(deployment))  # before minutes of work, not after
     key = load_key(settings.sign_key) if settings.sign_key else None
+    for name in deployment.require().gate.public_keys:
+        load_public_key(deployment.file.resolve().parent / name)
+    if deployment.require().gate.public_keys and key is None and not settings.is_control:
+        settings.say(
+            "gate.public_keys asks for a signature: without --sign-key nothing is admitted"
+        )
     trials: list[Trial] = []
     async with hosting(deployment, folder, settings.say) as host:
         for baseline, candidates in pairs:
             found = await _try_pair(host, (baseline, candidates), settings)
             for candidate, trial in zip(candidates, found, strict=True):
                 if not settings.is_control:
-                    data = make_certificate(trial, baseline, candidate)
-                    path = certificate_path(certificate_folder(deployment), candidate)
-                    trial = replace(trial, certificate=str(write_certificate(path, data, key)))
+                    trial = _certified(trial, (baseline, candidate), deployment, key)
                 trials.append(trial)
     return trials
+
+
+def _certified(
+    trial: Trial, pair: tuple[Member, Member], deployment: Deployment, key: SigningKey | None
+) -> Trial:
+    """The trial with its certificate written, and a note where this fleet does not admit it.
+
+    A pass that shows less than the fleet asks for stands beside one that shows enough.
+    """
+    baseline, candidate = pair
+    folder, policy = certificate_folder(deployment), deployment.require().gate
+    path, data = certificate_path(folder, candidate), make_certificate(trial, baseline, candidate)
+    before = objection(folder, candidate, policy)
+    written = write_certificate(path.with_name(f"{path.stem}{PARTIAL}"), data, key)
+    short = shortfall(written, candidate, policy) if trial.verdict == "pass" else None
+    if short is None or before is not None:
+        written.unlink(missing_ok=True)
+        written = write_certificate(path, data, key)
+    notes = trial.notes
+    if short:
+        notes = (*notes, f"this fleet does not admit the worker by this certificate: {short}")
+        if before is None:
+            notes = (*notes, f"the one that does, {path.name}, stands")
+    return replace(trial, certificate=str(written), notes=notes)
 
 
 async def _try_pair(host: Host, pair: Pair, settings: Settings) -> list[Trial]:
@@ -70,9 +101,12 @@ async def _try_pair(host: Host, pair: Pair, settings: Settings) -> list[Trial]:
         settings = replace(settings, side_by_side=False)  # one port, one process at a time
     members = [baseline, *candidates]
     before = [subject(member) for member in members]
-    asked = (__version__, [prompt.request for prompt in settings.prompts], _asked(settings))
+    # Nobody knows what somebody else starts at the same address: such a run is never gone on with.
+    asked_of = [s if m.is_ours else [s, uuid4().hex] for m, s in zip(members, before, strict=True)]
+    asked = (__version__, _asked(settings))
     names = [baseline.name, *(_folder_name(c, baseline) for c in candidates)]
-    keys = [run_key(*asked, *before), *(run_key(*asked, before[0], s) for s in before[1:])]
+    keys = [run_key(*asked, *asked_of)]
+    keys += [run_key(*asked, asked_of[0], other) for other in asked_of[1:]]
     with _folders(settings, names, keys) as folders:
         gate = Gate(
             Baseline(lambda: host.running(baseline), _wide(host, baseline), folders[0]),
@@ -84,14 +118,17 @@ async def _try_pair(host: Host, pair: Pair, settings: Settings) -> list[Trial]:
         )
         trials = await gate.run()
         _require_unchanged(members, before)
-        for folder in folders:
-            folder.finish()
-    return [_with_prompts(trial, settings) for trial in trials]
+        plain = str(folders[0].path)
+    return [_completed(trial, settings, plain) for trial in trials]
 
 
-def _with_prompts(trial: Trial, settings: Settings) -> Trial:
-    digest = prompts_digest(settings.prompts)
-    return replace(trial, prompts_digest=digest, prompts_source=settings.prompts_source)
+def _completed(trial: Trial, settings: Settings, plain_answers: str) -> Trial:
+    return replace(
+        trial,
+        prompts_digest=prompts_digest(settings.prompts),
+        prompts_source=settings.prompts_source,
+        plain_answers_folder=plain_answers,
+    )
 
 
 def _require_unchanged(members: Sequence[Member], before: Sequence[dict[str, Any]]) -> None:
@@ -110,7 +147,8 @@ def _folder_name(candidate: Member, baseline: Member) -> str:
 
 def _asked(settings: Settings) -> list[Any]:
     """What of the settings decides which questions are asked."""
-    return [sorted(settings.suites), settings.concurrency, settings.is_control]
+    prompts = [(prompt.id, prompt.type, prompt.request) for prompt in settings.prompts]
+    return [prompts, sorted(settings.suites), settings.concurrency, settings.is_control]
 
 
 @contextmanager
@@ -174,8 +212,7 @@ async def try_urls(baseline: str, candidate: str, settings: Settings) -> Trial:
     if first.adapter is not second.adapter:
         message = f"baseline is {first.adapter.TITLE}, candidate is {second.adapter.TITLE}"
         raise InputError(f"{message}: output of different engines is not comparable")
-    digest = prompts_digest(settings.prompts)
-    key = run_key(__version__, digest, _asked(settings), baseline, candidate)
+    key = run_key(uuid4().hex)  # never gone on with: who listens there may be another one by then
     names = [_url_name(baseline), f"{_url_name(candidate)}-candidate"]
     with _folders(settings, names, [key, key]) as folders:
         gate = Gate(
@@ -191,9 +228,7 @@ async def try_urls(baseline: str, candidate: str, settings: Settings) -> Trial:
             settings,
         )
         trial = (await gate.run())[0]
-        for folder in folders:
-            folder.finish()
-    return _with_prompts(trial, settings)
+    return _completed(trial, settings, str(folders[0].path))
 
 
 @asynccontextmanager

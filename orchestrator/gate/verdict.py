@@ -150,7 +150,10 @@ def _lacks(case: Case, rules: Rules) -> list[str]:
     tokens = case.compared.tokens
     # What comes behind a fork that plain makes itself is compared with no plain answer of its own.
     if tokens < rules.min_tokens:
-        found.append(f"{tokens} tokens were compared, {rules.min_tokens} are asked for")
+        found.append(
+            f"{tokens} tokens were compared, {rules.min_tokens} are asked for: more prompts or "
+            "larger max_tokens show more, gate.min_tokens asks for less"
+        )
     if case.sampled and case.sampled.verdict == "inconclusive":
         found.append(f"sampled output: {case.sampled.message}")
     noisy = {d.question for d in case.compared.noise if "A2" in d.arms}

@@ -137,8 +137,7 @@ def test_a_killed_run_goes_on_and_leaves_nothing(tmp_path: Path, tiny: Path) -> 
         until(some, "three answers are kept", 120)
         process.send_signal(signal.SIGKILL)
         process.wait(10)
-        assert made.processes(), "its engines have lost their supervisor"
-        assert made.run("down", "--now", str(made.file)).returncode == 0
+        assert made.processes(), "its engines have lost their supervisor; the next gate ends them"
         kept = answers.read_text().count('"ids"')
         done = made.run(*asked, timeout=280)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -53,7 +53,8 @@ def test_a_certificate_says_what_its_verdict_rests_on(base: Path, folder: Path) 
     assert str(base) not in json.dumps(data["subject"])
 
 
-NOT_COPIED = {"candidate", "engine", "profile", "certificate", "answers_folder", "wall_seconds"}
+NOT_COPIED = {"candidate", "engine", "profile", "certificate", "wall_seconds"}
+NOT_COPIED |= {"answers_folder", "plain_answers_folder"}
 
 
 def test_no_field_of_a_trial_is_left_out() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from adapters.exchange import Generation
 from orchestrator.errors import OrchestratorError
-from orchestrator.gate.journal import Journal, RunFolder
+from orchestrator.gate.journal import Journal, RunFolder, finish_run
 from tests.unit.gate_arms import QUESTIONS
 
 QUESTION = QUESTIONS["greedy/p1"]
@@ -18,11 +18,14 @@ def test_answers_come_back_as_they_were(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "A1.jsonl")
     journal.booted("fp")
     journal.answered(QUESTION, ANSWER)
-    journal.count({"drafted": 7.0, "positions": [3.0], "seconds": 1.5})
+    counted = {"drafted": 7.0, "accepted": None, "drafts": None, "positions": [3.0], "seconds": 1.5}
+    journal.count(counted)
     again = Journal(tmp_path / "A1.jsonl")
     assert again.answers == {"greedy/p1": ANSWER}
-    assert again.counted == [{"drafted": 7.0, "positions": [3.0], "seconds": 1.5}]
-    assert again.boots == 1
+    assert again.counted == [counted]
+    assert (again.boots, again.fingerprint) == (1, "fp")
+    again.begin_anew()
+    assert Journal(tmp_path / "A1.jsonl").answers == {}
 
 
 def test_a_failure_is_told_and_asked_again(tmp_path: Path) -> None:
@@ -44,6 +47,37 @@ def test_a_torn_line_is_cut_off_and_the_next_stands_alone(tmp_path: Path, torn: 
     assert set(Journal(file).answers) == {"greedy/p1", "greedy/p2"}
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"question": "greedy/p2", "ids": [1]}',
+        '{"question": [2], "ids": [1], "prompt_ids": [], "text": "", "finish_reason": ""}',
+        '{"counted": "x"}',
+        '{"counted": {}}',
+        '{"boot": 1, "fingerprint": 5}',
+        "[" * 200_000,
+    ],
+    ids=lambda line: line[:24],
+)
+def test_a_line_that_cannot_be_read_is_asked_again(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "A1.jsonl"
+    file.write_text(f"{line}\n")
+    Journal(file).answered(QUESTION, ANSWER)
+    again = Journal(file)
+    assert set(again.answers) == {"greedy/p1"}
+    assert again.counted == []
+
+
+def test_a_run_of_which_nothing_is_known_begins_anew(tmp_path: Path) -> None:
+    RunFolder(tmp_path, "key").close()
+    for text in ("[" * 200_000, "null", "{"):
+        (tmp_path / "run.json").write_text(text)
+        (tmp_path / "A1.jsonl").write_text("{}\n")
+        folder = RunFolder(tmp_path, "key")
+        assert not folder.is_resumed
+        folder.close()
+
+
 def test_only_the_same_unfinished_run_is_gone_on_with(tmp_path: Path) -> None:
     first = RunFolder(tmp_path / "run", "key")
     assert not first.is_resumed
@@ -57,8 +91,8 @@ def test_only_the_same_unfinished_run_is_gone_on_with(tmp_path: Path) -> None:
     assert not other.is_resumed
     assert not other.journal("A1").answers
     other.journal("A1").answered(QUESTION, ANSWER)
-    other.finish()
     other.close()
+    finish_run(tmp_path / "run")
     after = RunFolder(tmp_path / "run", "another key")
     assert not after.is_resumed
     assert not after.journal("A1").answers

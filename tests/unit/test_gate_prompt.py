@@ -151,3 +151,33 @@ def test_the_digest_is_over_what_is_asked_and_in_which_order() -> None:
     assert prompts_digest([two, one]) != digest
     assert prompts_digest([one]) != digest
     assert prompts_digest([Prompt("a", "t", {"prompt": "1", "max_tokens": 5}), two]) != digest
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"stop": {"middle": "x"}}, "stop: must be text or a list of texts"),
+        ({"stop": [1]}, "stop: must be text or a list of texts"),
+        ({"max_completion_tokens": "x"}, "max_completion_tokens: must be a whole number from 1"),
+        ({"max_completion_tokens": 0}, "max_completion_tokens: must be a whole number from 1"),
+        ({"n_predict": 0}, "n_predict: would decide whether"),
+        ({"speculative.n_max": 0}, "would decide whether"),
+        ({"temprature": 1}, "did you mean 'temperature'?"),
+        ({"temperature": "0"}, "is '0', but greedy"),
+    ],
+)
+def test_fields_that_would_bend_the_comparison_are_refused(
+    tmp_path: Path, fields: dict[str, object], words: str
+) -> None:
+    file = tmp_path / "p.jsonl"
+    file.write_text(json.dumps({"prompt": "x", **fields}))
+    with pytest.raises(InputError) as raised:
+        read_prompts(file)
+    assert words in str(raised.value)
+
+
+def test_content_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "p.jsonl"
+    file.write_text(json.dumps({"messages": [{"role": "user", "content": {"answer": "greedy/a"}}]}))
+    with pytest.raises(InputError, match=r"messages\[0\]\.content: must be text"):
+        read_prompts(file)
