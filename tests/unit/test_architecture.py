@@ -51,8 +51,13 @@ def test_imports_point_one_way() -> None:
 
 
 def test_imports_are_absolute() -> None:
+    """But for the package that engines load: it has one name there and another one in tests."""
     relative = [
-        (name_of(p), name) for p in [*MODULES, *TESTS] for name, level in imports(p) if level
+        (name_of(p), name)
+        for p in [*MODULES, *TESTS]
+        if "vllm_fault" not in p.parts
+        for name, level in imports(p)
+        if level
     ]
     assert relative == []
 
