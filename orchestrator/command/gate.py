@@ -69,7 +69,7 @@ class _Asked:
 @click.option("--prompts", type=click.Path(path_type=Path), help="A JSONL file or a folder.")
 @click.option("--per-type", type=click.IntRange(1), help="At most this many prompts of a type.")
 @click.option("--policy", type=click.Choice(get_args(Policy)), help="Default: the fleet's.")
-@click.option("--suites", type=_Suites(), help="What to ask, with commas; default: the fleet's.")
+@click.option("--suites", type=_Suites(), help=f"Of {', '.join(SUITES)}; default: the fleet's.")
 @click.option("--min-tokens", type=click.IntRange(1), help="Fewer compared: inconclusive.")
 @click.option(
     "--reports", type=click.Path(path_type=Path, file_okay=False), help="Folder for them."
@@ -79,15 +79,15 @@ class _Asked:
 @click.option(
     "--one-at-a-time", is_flag=True, help="Never two engines at once, for want of memory."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print a list of outcomes as JSON.")
 def command(fleet: Path | None, **options: Any) -> int:
     """Prove that speculating output is plain output, token by token.
 
     FLEET's workers are used where they are up, and started for the purpose where they are not.
     Without FLEET, --baseline and --candidate are URLs of engines that run already.
 
-    A run that was killed goes on where it was. Exit code 0: pass. 3: the output differs. 4: nothing
-    was shown either way.
+    A run that was killed goes on where it was. Exit code 0: pass. 2: bad input. 3: the output
+    differs. 4: nothing was shown either way. 5: an engine failed, or none answers.
     """
     asked = _Asked(**options)
     if _is_url(asked.baseline):
