@@ -15,6 +15,13 @@ LENGTH = 48  # tokens of each answer
 CONTEXT = 512  # tokens
 
 
+def has_fp8() -> bool:
+    """Whether this processor can hold vLLM's KV cache in fp8: without these, the first request ends
+    the engine ("Unsupported CPU attention configuration", 0.32.0)."""
+    flags = Path("/proc/cpuinfo").read_text()
+    return "avx512f" in flags or "amx_tile" in flags
+
+
 def engine_yaml(python: Path, env: str = "") -> str:
     """`engines:` of a fleet file; `env` is one more line for the workers' environment."""
     return f"""

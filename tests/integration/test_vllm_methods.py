@@ -24,6 +24,7 @@ from tests.vllm_fleet import (
     LENGTH,
     PROMPTS,
     engine_yaml,
+    has_fp8,
     write_profile,
     write_prompts,
 )
@@ -36,10 +37,11 @@ schedule:
 - {batch: 1, gamma: 3}
 - {batch: 2-3, gamma: 2}
 - {batch: 4+, gamma: 0}"""
+CACHE = "\nkv_cache_dtype: fp8" if has_fp8() else ""
 PROFILES: Final[Mapping[str, str]] = {
     "plain": "method: none",
     "ngram": f"method: ngram\ngamma: 3{SCHEDULE}",
-    "draft-model": f"method: draft_model\ngamma: 3\nkv_cache_dtype: fp8{SCHEDULE}",
+    "draft-model": f"method: draft_model\ngamma: 3{CACHE}{SCHEDULE}",
     "eagle": f"method: eagle\ngamma: 3{SCHEDULE}",
     "eagle3": f"method: eagle3\ngamma: 3{SCHEDULE}",
     "dflash": f"method: dflash\ngamma: 3{SCHEDULE}",
