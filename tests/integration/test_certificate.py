@@ -16,6 +16,8 @@ from orchestrator.build import build_of
 from orchestrator.deployment import read_deployment
 from tests.harness import COMMAND, ROOT, TestFleet, fleet_of, free_port, until
 
+pytestmark = pytest.mark.timeout(600)
+
 PROMPTS = ROOT / "tests/data/repack_prompts.jsonl"
 ARGS = '{threads: 1, parallel: 1, repack: false, flash-attn: "on"}'
 GUESS = "profile: guess\nspeculation: {method: ngram, gamma: 6, lookup: {min: 2, max: 2}}\n"
@@ -70,7 +72,7 @@ def test_a_certificate_from_the_gate_to_the_rollout(
     """One run of the gate, and everything that is done with what it writes."""
     folder = fleet.folder
     assert fleet.run("certificate", "keygen", "--out", "gate").returncode == 0
-    done = fleet.run("gate", str(fleet.file), "--sign-key", "gate", "--per-type", "2", timeout=280)
+    done = fleet.run("gate", str(fleet.file), "--sign-key", "gate", "--per-type", "2", timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
     path = next((folder / "certificates").glob("*.json"))
     whole = json.loads(path.read_text())

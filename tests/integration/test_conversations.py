@@ -24,7 +24,7 @@ from tests.integration.llama_server import COMMAND, EXACT, QUICK, running
 from tests.models.to_gguf import write_gguf
 from tests.vllm_fleet import CONTEXT, PROMPTS, engine_yaml, write_profile
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
 T = TypeVar("T")
 WIDTH = 5
@@ -91,7 +91,7 @@ def vllm(
     folder = tmp_path_factory.mktemp("conversations")
     write_profile(folder, "guess", "method: ngram\ngamma: 4\nlookup: {min: 2, max: 4}")
     with fleet_of(TestFleet(folder, fleet_yaml(vllm_python, tiny_models))) as fleet:
-        fleet.up(timeout=280)
+        fleet.up(timeout=500)
         ports = {name: w["port"] for name, w in fleet.status()["workers"].items()}
         yield {
             name.partition("-")[0]: Spoken(VLLM.api, f"http://127.0.0.1:{port}")

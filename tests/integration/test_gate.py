@@ -15,6 +15,8 @@ import pytest
 from tests.harness import ROOT, TestFleet, fake_engine_command, fleet_of, free_port, until
 from tests.models.to_gguf import write_gguf
 
+pytestmark = pytest.mark.timeout(600)
+
 EXACT = '{threads: 1, parallel: 1, repack: false, flash-attn: "on"}'
 DEFAULT = "{threads: 1, parallel: 1}"
 FORKING = ROOT / "tests/data/repack_prompts.jsonl"
@@ -68,7 +70,7 @@ def certificate(folder: Path) -> dict[str, Any]:
 @pytest.mark.engine
 def test_everything_is_asked_on_fresh_boots_and_passes(tmp_path: Path, tiny: Path) -> None:
     with fleet(tmp_path, tiny, EXACT) as made:
-        done = made.run("gate", str(made.file), timeout=280)
+        done = made.run("gate", str(made.file), timeout=500)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "PASS" in done.stdout
         assert not made.processes()
@@ -88,7 +90,7 @@ def test_default_flags_are_caught(tmp_path: Path, small_model: Path) -> None:
     """Weight repacking picks CPU kernels by the number of rows: verifying rounds differently."""
     with fleet(tmp_path, small_model, DEFAULT) as made:
         asked = ("--prompts", str(FORKING), "--suites", "greedy", "--json")
-        done = made.run("gate", str(made.file), *asked, timeout=400)
+        done = made.run("gate", str(made.file), *asked, timeout=550)
         assert done.returncode == 3, done.stdout + done.stderr
     trial = json.loads(done.stdout)[0]
     assert trial["verdict"] == "fail"
@@ -106,12 +108,12 @@ def test_urls_of_engines_that_run_already(tmp_path: Path, tiny: Path) -> None:
         urls = [f"http://127.0.0.1:{w['port']}" for w in made.status()["workers"].values()]
         asked = ("--prompts", "prompts.jsonl", "--suites", "greedy,turns", "--min-tokens", "50")
         pair = ("--baseline", urls[0], "--candidate", urls[1])
-        done = made.run("gate", *pair, *asked, timeout=280)
+        done = made.run("gate", *pair, *asked, timeout=500)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "one process" in done.stdout, "arms that are no fresh boots are said to be none"
         assert not (tmp_path / "certificates").exists()
         swapped = ("--baseline", urls[1], "--candidate", urls[0])
-        done = made.run("gate", *swapped, *asked, timeout=280)
+        done = made.run("gate", *swapped, *asked, timeout=500)
         assert done.returncode == 4
         assert "it is not plain" in done.stdout
 
@@ -119,7 +121,7 @@ def test_urls_of_engines_that_run_already(tmp_path: Path, tiny: Path) -> None:
 @pytest.mark.engine
 def test_a_control_passes_and_certifies_nothing(tmp_path: Path, tiny: Path) -> None:
     with fleet(tmp_path, tiny, EXACT) as made:
-        done = made.run("gate", str(made.file), "--control", "--suites", "greedy", timeout=280)
+        done = made.run("gate", str(made.file), "--control", "--suites", "greedy", timeout=500)
         assert done.returncode == 0, done.stdout + done.stderr
         assert not list((tmp_path / "certificates").iterdir())
 
@@ -139,11 +141,11 @@ def test_a_killed_run_goes_on_and_leaves_nothing(tmp_path: Path, tiny: Path) -> 
         process.wait(10)
         assert made.processes(), "its engines have lost their supervisor; the next gate ends them"
         kept = answers.read_text().count('"ids"')
-        done = made.run(*asked, timeout=280)
+        done = made.run(*asked, timeout=500)
         assert done.returncode == 0, done.stdout + done.stderr
         assert f"A1: {kept} of " in done.stderr
         assert "answers kept from the run before" in done.stderr
-        again = made.run(*asked, timeout=280)
+        again = made.run(*asked, timeout=500)
         assert "answers kept" not in again.stderr, "a finished run is begun anew"
 
 
@@ -168,7 +170,7 @@ def test_a_profile_that_never_matches_proves_nothing(tmp_path: Path, tiny: Path)
         prompts.write_text(json.dumps({"type": "chat", "prompt": "A b c", "max_tokens": 8}))
         asked = ("--prompts", str(prompts), "--suites", "greedy", "--min-tokens", "1")
         made.up()
-        done = made.run("gate", str(made.file), *asked, timeout=280)
+        done = made.run("gate", str(made.file), *asked, timeout=500)
     assert done.returncode == 4, done.stdout + done.stderr
     assert "no token was drafted" in done.stdout
 

@@ -18,7 +18,7 @@ from tests.harness import TestFleet, fleet_of, free_port
 from tests.integration.llama_drawn import write_block_drafter, write_mtp_target
 from tests.integration.llama_server import COMMAND, Server, running, tiny_weights
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
 ARGS: Mapping[str, Any] = {
     "repack": False,
@@ -230,11 +230,11 @@ def test_every_kind_passes_the_gate(weights: Mapping[str, Path], tmp_path: Path)
     }
     never_right.add("mtp-layered")
     with fleet_of(write_fleet(tmp_path, weights)) as fleet:
-        fleet.up(timeout=280)
+        fleet.up(timeout=500)
         for candidates in ([f"kind-{n}-small" for n in range(len(SPECULATION))], ["mtp-layered"]):
             chosen = [word for name in candidates for word in ("--candidate", name)]
             arguments = ("gate", str(fleet.file), "--prompts", str(prompts), "--json", *chosen)
-            done = fleet.run(*arguments, timeout=280)
+            done = fleet.run(*arguments, timeout=500)
             assert done.returncode in (0, 4), done.stdout + done.stderr
             trials = json.loads(done.stdout)
             assert [trial["candidate"] for trial in trials] == candidates, done.stderr

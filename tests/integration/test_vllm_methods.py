@@ -29,7 +29,7 @@ from tests.vllm_fleet import (
     write_prompts,
 )
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 AT_ONCE = 4
 SCHEDULE = """
@@ -130,7 +130,7 @@ def gate(fleet: TestFleet, names: tuple[str, ...]) -> None:
     """Nothing differs, and drafts were made; where none can be right, the gate says that it showed
     nothing of acceptance."""
     candidates = [f"--candidate={name}" for name in names]
-    done = fleet.run("gate", str(fleet.file), *candidates, "--json", timeout=300)
+    done = fleet.run("gate", str(fleet.file), *candidates, "--json", timeout=800)
     never_right = not set(NEVER_RIGHT).isdisjoint(names)
     assert done.returncode == (4 if never_right else 0), done.stdout + done.stderr
     trials = json.loads(done.stdout)
