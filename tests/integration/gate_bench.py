@@ -85,6 +85,12 @@ class Bench:
     models: Path
     prompts: Mapping[str, Path]
 
+    @property
+    def has_fp8(self) -> bool:
+        """Whether this processor can hold vLLM's KV cache in fp8."""
+        flags = Path("/proc/cpuinfo").read_text()
+        return "avx512f" in flags or "amx_tile" in flags
+
     def drafting(self, draft: str = "draft") -> list[str]:
         """vLLM's options for speculation."""
         config = {
