@@ -228,7 +228,6 @@ def test_every_kind_passes_the_gate(weights: Mapping[str, Path], tmp_path: Path)
     never_right = {
         f"kind-{n}-small" for n, both in enumerate(kinds) if not set(both).isdisjoint(never)
     }
-    never_right.add("mtp-layered")
     with fleet_of(write_fleet(tmp_path, weights)) as fleet:
         fleet.up(timeout=500)
         for candidates in ([f"kind-{n}-small" for n in range(len(SPECULATION))], ["mtp-layered"]):
