@@ -17,6 +17,9 @@ T = TypeVar("T")
 API_KEY_VARIABLE = "DRAFTGATE_ENGINE_API_KEY"
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 600.0
+# A connection for each request: engines close kept ones when they like (some after 100 requests or
+# 5 s), and a request that meets the closing looks like an engine that died.
+_LIMITS = httpx.Limits(max_keepalive_connections=0)
 LARGEST_ANSWER = 64 * 2**20  # bytes; the longest answer with log-probabilities takes a few MiB
 
 
@@ -30,7 +33,9 @@ def engine_client(url: str, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> httpx
     key = os.environ.get(API_KEY_VARIABLE)
     if key:
         headers["authorization"] = f"Bearer {key}"
-    return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False, headers=headers)
+    return httpx.AsyncClient(
+        base_url=url, timeout=timeout, trust_env=False, headers=headers, limits=_LIMITS
+    )
 
 
 async def hold(client: httpx.AsyncClient, conversation: Conversation[T]) -> T:
