@@ -153,7 +153,7 @@ def test_wide_arguments_are_options_that_no_version_refuses(engine: str) -> None
 def test_the_type_of_logits_is_known_or_none(engine: str, model: str | None) -> None:
     facts = Checkpoint("/m/target", "huggingface", dtype=model)
     spec = replace(worker(engine), model=Model("small", "/m/target", facts=facts))
-    expected = "float32" if engine == "llama_cpp" else model
+    expected = "float32" if engine == "llama_cpp" and model else model
     assert ADAPTERS[engine].logit_type(spec) == expected
     if engine != "llama_cpp":
         given = replace(spec, args={"dtype": "float32"})
