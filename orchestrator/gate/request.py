@@ -8,6 +8,7 @@ A request may hold gaps, JSON objects that stand for what an earlier answer give
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import cycle, islice
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ OWN: Final = "with its own log-probabilities"
 ALONE: Final = "greedy"  # what ids of questions begin with that ask a prompt as it stands, alone
 # Characters of a stop string: enough to span tokens, so that a verify step may end within it.
 _STOP_LENGTH = 6
+_WITH_GAPS: Final = frozenset({"prompt", "messages", "stop"})
 _REPLACEMENT = "�"  # what stands for half a character
 
 Answers = Mapping[str, Generation | None]
@@ -44,6 +46,32 @@ def asked(question: Question, answers: Answers) -> Mapping[str, Any] | None:
     except _Missing:
         return None
     return {name: value for name, value in filled.items() if value is not None}
+
+
+def with_names(question: Question, names: Mapping[str, str]) -> Question:
+    """The question, made from answers to questions that have other ids now."""
+
+    def named(value: Any) -> Any:
+        if isinstance(value, list):
+            return [named(part) for part in value]
+        if not isinstance(value, dict):
+            return value
+        if value.keys() == {"answer"} or value.keys() == {"middle"}:
+            return {gap: names.get(name, name) for gap, name in value.items()}
+        if value.keys() == {"cycle", "length"}:
+            return {**value, "cycle": [names.get(name, name) for name in value["cycle"]]}
+        return value
+
+    def message(value: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**value, "content": named(value["content"])} if "content" in value else value
+
+    fields = {
+        name: [message(m) for m in value] if name == "messages" else named(value)
+        for name, value in question.request.items()
+        if name in _WITH_GAPS
+    }
+    follows = names.get(question.follows, question.follows) if question.follows else None
+    return replace(question, request={**question.request, **fields}, follows=follows)
 
 
 def stop_string(text: str) -> str | None:

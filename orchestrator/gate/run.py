@@ -3,7 +3,8 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from orchestrator.deployment import Member
 from orchestrator.gate.evidence import SUITES, Question
 from orchestrator.gate.level import levels
 from orchestrator.gate.prompt import Prompt
+from orchestrator.gate.request import with_names
 from orchestrator.gate.suite import SuiteSettings, questions
 from orchestrator.gate.verdict import Rules
 
@@ -79,6 +81,33 @@ def plan_of_urls(settings: Settings, context: int | None, gamma: int) -> Plan:
     asked, suites = questions(settings.prompts, wanted)
     notes = ("gamma, schedule and options of engines elsewhere are not known to the gate",)
     return Plan({question.id: question for question in asked}, suites, gamma, notes)
+
+
+def agreed(plans: Sequence[Plan]) -> list[Plan]:
+    """Plans of which equal ids ask the same, so that one plain arm can be asked for all of them.
+
+    What a suite asks depends on the candidate's gamma and on the fields that it refuses: a question
+    whose id another plan has for another one gets a number behind its own.
+    """
+    known: dict[str, Question] = {}
+    return [replace(plan, questions=_agreed(plan.questions, known)) for plan in plans]
+
+
+def _agreed(
+    questions: Mapping[str, Question], known: dict[str, Question]
+) -> Mapping[str, Question]:
+    names: dict[str, str] = {}
+    found: dict[str, Question] = {}
+    for name, question in questions.items():
+        asks = with_names(question, names)
+        numbered = (f"{name}~{number}" for number in count(2))
+        for free in chain([name], numbered):
+            candidate = replace(asks, id=free)
+            if known.setdefault(free, candidate) == candidate:
+                break
+        names[name] = free
+        found[free] = candidate
+    return found
 
 
 def run_key(*parts: Any) -> str:

@@ -21,7 +21,7 @@ from orchestrator.gate.evidence import Arm, Question, Trial
 from orchestrator.gate.journal import RunFolder
 from orchestrator.gate.margin import sampling_noise
 from orchestrator.gate.progress import Progress
-from orchestrator.gate.run import Plan, Settings
+from orchestrator.gate.run import Plan, Settings, agreed
 from orchestrator.gate.sampled import SampledSettings
 
 Boot: TypeAlias = Callable[[], AbstractAsyncContextManager[Endpoint]]
@@ -103,9 +103,9 @@ class Gate:
         """Once, when the first engine has told how long a prompt may be."""
         if self._planned.is_set():
             return
-        for candidate in self._candidates:
-            candidate.plan = candidate.planned(endpoint.context)
-        plans = [_plan_of(candidate) for candidate in self._candidates]
+        plans = agreed([candidate.planned(endpoint.context) for candidate in self._candidates])
+        for candidate, plan in zip(self._candidates, plans, strict=True):
+            candidate.plan = plan
         total = 2 * len(_united(plans)) + 2 * sum(len(plan.questions) for plan in plans)
         self._progress = Progress(self._say, total)
         self._planned.set()
@@ -238,5 +238,5 @@ def _prefixes(plan: Plan, plain: Arm) -> list[Prefix]:
 
 
 def _united(plans: Sequence[Plan]) -> dict[str, Question]:
-    """The questions of all plans, each once: equal ids ask the same."""
+    """The questions of all plans, each once: equal ids ask the same (agreed)."""
     return {name: question for plan in plans for name, question in plan.questions.items()}

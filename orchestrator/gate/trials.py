@@ -106,7 +106,8 @@ async def _try_pair(host: Host, pair: Pair, settings: Settings) -> list[Trial]:
     asked = (__version__, _asked(settings))
     names = [baseline.name, *(_folder_name(c, baseline) for c in candidates)]
     keys = [run_key(*asked, *asked_of)]
-    keys += [run_key(*asked, asked_of[0], other) for other in asked_of[1:]]
+    # Of all candidates together: their number decides what questions are called (run.agreed).
+    keys += [run_key(*asked, *asked_of, other) for other in asked_of[1:]]
     with _folders(settings, names, keys) as folders:
         gate = Gate(
             Baseline(lambda: host.running(baseline), _wide(host, baseline), folders[0]),
