@@ -1,5 +1,6 @@
 """Fixtures shared by all tests: options, real engines and their models."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -18,6 +19,11 @@ SMALL_MODEL = Package(
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="Rewrite the golden files.")
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests are never garbage; walking them again and again takes long."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -3,16 +3,19 @@
 import asyncio
 import socket
 import subprocess
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import pytest
 
 
-@pytest.fixture(autouse=True)
-def no_processes_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def no_processes_no_network() -> Iterator[None]:
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise AssertionError(f"a unit test tried to start or reach something: {args}")
 
-    monkeypatch.setattr(subprocess, "Popen", refuse)
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
-    monkeypatch.setattr(socket.socket, "connect", refuse)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "Popen", refuse)
+        patch.setattr(asyncio, "create_subprocess_exec", refuse)
+        patch.setattr(socket.socket, "connect", refuse)
+        yield

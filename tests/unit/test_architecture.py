@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from adapters import ADAPTERS
+from tests.unit.parsed import parsed
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 350  # lines
@@ -21,18 +22,24 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All below the node; no import stands in an expression."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield child
+            yield from statements(child)
+
+
 @functools.cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def imports(path: Path) -> Iterator[tuple[str, int]]:
+def imports(path: Path) -> tuple[tuple[str, int], ...]:
     """Module and level of every import; the level of an absolute one is 0."""
-    for node in ast.walk(tree(path)):
+    found: list[tuple[str, int]] = []
+    for node in statements(parsed(path)):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, 0) for alias in node.names)
+            found += [(alias.name, 0) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            yield node.module or "", node.level
+            found.append((node.module or "", node.level))
+    return tuple(found)
 
 
 def test_there_are_modules_to_look_at() -> None:
@@ -79,8 +86,8 @@ def test_an_engines_name_is_found_where_there_is_one() -> None:
 
 
 def test_every_module_and_test_file_says_why_it_exists() -> None:
-    documents = {path: ast.get_docstring(tree(path)) for path in [*MODULES, *TESTS]}
-    assert [name_of(p) for p, said in documents.items() if not said and tree(p).body] == []
+    documents = {path: ast.get_docstring(parsed(path)) for path in [*MODULES, *TESTS]}
+    assert [name_of(p) for p, said in documents.items() if not said and parsed(p).body] == []
     long = [p for p in MODULES if len((documents[p] or "").splitlines()) > LONGEST_DOCSTRING]
     assert [name_of(p) for p in long] == []
 

@@ -94,7 +94,7 @@ DATA = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(DATA)
 def test_what_is_read_back_is_the_same_data_and_the_same_bytes(data: Any) -> None:
     text = canonical(data)

@@ -330,13 +330,11 @@ def converse(conversation: Any, status: int, text: str) -> Any:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("subject", CONVERSATIONS)
-@pytest.mark.parametrize("text", STRANGE)
-def test_a_stranger_on_the_port_is_an_engine_answer_error(
-    engine: str, subject: str, text: str
-) -> None:
+def test_a_stranger_on_the_port_is_an_engine_answer_error(engine: str, subject: str) -> None:
     """Whatever answers there: a result, or the one error that callers translate."""
-    with contextlib.suppress(EngineAnswerError):
-        converse(CONVERSATIONS[subject](ADAPTERS[engine].api), 200, text)
+    for text in STRANGE:
+        with contextlib.suppress(EngineAnswerError):
+            converse(CONVERSATIONS[subject](ADAPTERS[engine].api), 200, text)
 
 
 # What an engine cannot do is not asked of it.

@@ -46,7 +46,7 @@ def as_sent(plan: Plan) -> list[Any]:
 plans = st.builds(plan, st.integers(1, 12), st.frozensets(st.sampled_from(FIELDS), max_size=3))
 
 
-@settings(max_examples=50, deadline=None, derandomize=True, database=None)
+@settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(st.lists(plans, min_size=1, max_size=4))
 def test_equal_ids_ask_the_same_and_nothing_else_changes(before: list[Plan]) -> None:
     known: dict[str, Question] = {}

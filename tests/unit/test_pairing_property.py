@@ -74,7 +74,7 @@ def profile_of(speculation: dict[str, object], length: float | None) -> Profile:
 
 
 @settings(
-    max_examples=150,
+    max_examples=60,
     deadline=None,
     derandomize=True,
     database=None,

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.parsed import parsed
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "problems.md").read_text(encoding="utf-8")
 CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -15,9 +17,8 @@ WIDEST = 100  # columns
 CODE_OF_PROBLEM = 4  # position of `code` among Problem's arguments
 
 
-def codes_in(source: str) -> Iterator[str]:
+def codes_in(tree: ast.Module) -> Iterator[str]:
     """Every text that can become a problem's code: given by name, by place, or by way of a name."""
-    tree = ast.parse(source)
     places = {"Problem": CODE_OF_PROBLEM, **dict(code_parameters(tree))}
     constants = dict(named_constants(tree))
     for node in ast.walk(tree):
@@ -94,7 +95,7 @@ def used() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for folder in ("adapters", "orchestrator"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            for code in codes_in(path.read_text(encoding="utf-8")):
+            for code in codes_in(parsed(path)):
                 found.setdefault(code, set()).add(path.relative_to(ROOT).as_posix())
     return found
 
@@ -170,7 +171,7 @@ def test_every_code_of_the_cases_has_its_section(folder: str) -> None:
     ],
 )
 def test_codes_are_found_however_they_are_given(source: str, codes: list[str]) -> None:
-    assert list(codes_in(source)) == codes
+    assert list(codes_in(ast.parse(source))) == codes
 
 
 # The messages shown are the source's own.
@@ -178,17 +179,26 @@ def test_codes_are_found_however_they_are_given(source: str, codes: list[str]) -
 SHORTEST = 8  # letters of a template's own, without which anything would match it
 
 
-def templates(source: str) -> Iterator[re.Pattern[str]]:
-    """Every text of a module as a pattern, with anything where it puts a value in."""
-    for node in ast.walk(ast.parse(source)):
-        parts = list(pieces(node))
-        if sum(len(part) for part in parts if part is not None) >= SHORTEST:
-            pattern = "".join(".+?" if part is None else re.escape(part) for part in parts)
-            yield re.compile(pattern + ("" if parts[-1] is not None else "(?<=.)"))
+Pieces = tuple[str | None, ...]  # of a text: literal ones, and None for a value
+
+
+@functools.cache
+def templates(file: Path) -> tuple[Pieces, ...]:
+    """Every text of a module that has words of its own."""
+    found = (tuple(pieces(node)) for node in ast.walk(parsed(file)))
+    return tuple(t for t in found if sum(len(p) for p in t if p is not None) >= SHORTEST)
+
+
+def is_made_by(message: str, template: Pieces) -> bool:
+    """With anything where the template puts a value in."""
+    words = [part for part in template if part is not None]
+    if not all(part in message for part in words):  # most templates, and cheaper than a pattern
+        return False
+    pattern = "".join(".+?" if part is None else re.escape(part) for part in template)
+    return re.search(pattern, message) is not None
 
 
 def pieces(node: ast.AST) -> Iterator[str | None]:
-    """The parts of a text: literal ones, and None for a value."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.JoinedStr):
@@ -196,13 +206,13 @@ def pieces(node: ast.AST) -> Iterator[str | None]:
             yield str(part.value) if isinstance(part, ast.Constant) else None
 
 
-@functools.cache
-def patterns(name: str) -> list[re.Pattern[str]]:
+def templates_of(name: str) -> Iterator[Pieces]:
     """Of a module, and of those beside it in an engine's package: some keep their words apart."""
     module = ROOT / name
     is_package = module.parent.name not in ("adapters", "orchestrator")
     files = sorted(module.parent.glob("*.py")) if is_package else [module]
-    return [pattern for file in files for pattern in templates(file.read_text(encoding="utf-8"))]
+    for file in files:
+        yield from templates(file)
 
 
 def unwrapped(text: str) -> str:
@@ -214,4 +224,4 @@ def test_the_message_shown_is_one_that_the_source_makes(code: str) -> None:
     shown = re.search(r"^```text\n(.*?)^```", SECTIONS[code], re.MULTILINE | re.DOTALL)
     assert shown
     message = unwrapped(shown[1]).partition(f" [{code}]")[0]
-    assert any(p.search(message) for name in USED[code] for p in patterns(name)), message
+    assert any(is_made_by(message, t) for name in USED[code] for t in templates_of(name)), message

@@ -71,10 +71,6 @@ def test_line_has_only_the_allowed_fields(line: dict[str, Any]) -> None:
     assert ("prompt" in line) != ("messages" in line)
     assert type(line["max_tokens"]) is int
     assert 1 <= line["max_tokens"] <= 128
-
-
-@pytest.mark.parametrize("line", all_lines(), ids=lambda line: line["id"])
-def test_text_length_is_bounded(line: dict[str, Any]) -> None:
     assert SHORTEST <= len(text_of(line)) <= LONGEST
 
 

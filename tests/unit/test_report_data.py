@@ -61,9 +61,8 @@ def test_every_outcome_is_json(make: Callable[[], Trial]) -> None:
     assert data["verdict"] == make().verdict
 
 
-@pytest.mark.parametrize("key", sorted(set(keys(encoded(failing())))))
-def test_every_key_is_documented(key: str) -> None:
-    assert f"`{key}`" in DOCS
+def test_every_key_is_documented() -> None:
+    assert {key for key in keys(encoded(failing())) if f"`{key}`" not in DOCS} == set()
 
 
 def test_outcomes_have_the_same_keys() -> None:

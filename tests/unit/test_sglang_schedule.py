@@ -73,7 +73,7 @@ def schedules(draw: st.DrawFn) -> list[dict[str, Any]]:
     return tiers(starts, [first, *rest])
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=40, deadline=None, derandomize=True, database=None)
 @given(schedules(), st.sampled_from([None, 1, 8, 16, 64, 300]))
 def test_every_batch_gets_its_gamma(schedule: list[dict[str, Any]], most: int | None) -> None:
     made = profile(schedule)

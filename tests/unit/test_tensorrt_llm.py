@@ -372,18 +372,15 @@ def test_defaults_of_a_suffix_tree_are_told_and_wishes_refused() -> None:
 
 
 @pytest.mark.parametrize("version", UNKNOWN_VERSIONS)
-@pytest.mark.parametrize("entry", LITERATURE, ids=lambda entry: entry.name)
-def test_any_version_has_an_answer_to_every_method(entry: Entry, version: str) -> None:
-    made, spec = example(entry), ideal_worker(tensorrt_llm, version)
-    if made is None:
-        return
-    problems = tensorrt_llm.check(made, spec) + tensorrt_llm.check_arguments({}, version)
-    is_old = version[:1] in ("0", "1")
-    assert ("version-too-old" in codes(problems)) == is_old
-    assert "unknown-version" in codes(problems)
-    assert explain(tensorrt_llm, made, spec).accounts
-    assert tensorrt_llm.render(made, spec).argv
-    assert isinstance(tensorrt_llm.limits(made, version), dict)
+def test_any_version_has_an_answer_to_every_method(version: str) -> None:
+    spec = ideal_worker(tensorrt_llm, version)
+    for made in filter(None, map(example, LITERATURE)):
+        problems = tensorrt_llm.check(made, spec) + tensorrt_llm.check_arguments({}, version)
+        assert ("version-too-old" in codes(problems)) == (version[:1] in ("0", "1"))
+        assert "unknown-version" in codes(problems)
+        assert explain(tensorrt_llm, made, spec).accounts
+        assert tensorrt_llm.render(made, spec).argv
+        assert isinstance(tensorrt_llm.limits(made, version), dict)
 
 
 @pytest.mark.parametrize("version", ["1.2.0rc1", "1.3.0rc9", NEW, "9.9", "nightly"])

@@ -23,7 +23,7 @@ def read(made: Profile, spec: Any) -> dict[str, Any]:
     return content
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(st.text(), st.text())
 @example("a\x85b", "\u2028")
 @example("  two  spaces " * 20, "\n\ttab: #x")
