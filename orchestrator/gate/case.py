@@ -8,7 +8,14 @@ from adapters.contract import Adapter
 from orchestrator.gate.check import check
 from orchestrator.gate.compare import Compared, compare
 from orchestrator.gate.confirm import Confirmation, Confirmed
-from orchestrator.gate.coverage import draft_lacks, fingerprint_lacks, lacks, no_answers, unserved
+from orchestrator.gate.coverage import (
+    draft_lacks,
+    draft_notes,
+    fingerprint_lacks,
+    lacks,
+    no_answers,
+    unserved,
+)
 from orchestrator.gate.endpoint import Endpoint
 from orchestrator.gate.evidence import Arm, Finding, Question, Rate, Sampled, Trial
 from orchestrator.gate.margin import judged, precision
@@ -117,7 +124,7 @@ class Examination:
             precision=unit if divergences else None,
             sampled=self.sampled,
             suites={**self.plan.suites, **self.unserved, "sampled": self._sampled_ran()},
-            notes=self._notes(),
+            notes=self._notes(settings),
             launch_diff=self.subject.launch_diff,
             created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         )
@@ -144,8 +151,10 @@ class Examination:
             found += draft_lacks(self.plain, self.speculating)
         return found + self.more_lacks
 
-    def _notes(self) -> tuple[str, ...]:
+    def _notes(self, settings: Settings) -> tuple[str, ...]:
         notes = list(self.plan.notes)
+        if not settings.is_control:
+            notes += draft_notes(self.speculating)
         if any(arm.boots == 0 for arm in (*self.plain, *self.speculating)):
             notes.append("the engines ran before: the two arms of each are one process")
         if self.confirmed.unconfirmed:

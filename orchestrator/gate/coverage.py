@@ -6,6 +6,8 @@ from orchestrator.gate.evidence import Arm, Finding, Question
 
 # Without an answer to these nothing was compared; the others are features that an engine may lack.
 _ALWAYS = frozenset({"greedy", "loaded"})
+# Cases of a kind after which an error in one of twenty was seen with 95 %: 0.95 ** 59 < 0.05.
+_RARE, _ENOUGH = 0.05, 59
 
 
 def unserved(questions: Mapping[str, Question], plain: Sequence[Arm]) -> dict[str, str]:
@@ -77,4 +79,27 @@ def draft_lacks(plain: Sequence[Arm], speculating: Sequence[Arm]) -> list[str]:
         elif arm.accepted is not None and arm.accepted <= 0:
             message = f"none of {arm.drafted:.0f} drafted tokens was accepted"
             found.append(f"{arm.name}: {message}, so that acceptance was not tested")
+        elif arm.accepted is not None and arm.accepted >= arm.drafted:
+            message = f"all of {arm.drafted:.0f} drafted tokens were accepted"
+            found.append(f"{arm.name}: {message}, so that refusal was not tested")
+    return found
+
+
+def draft_notes(speculating: Sequence[Arm]) -> list[str]:
+    """Arms in which few drafted tokens were accepted, or few refused: what they show is little.
+
+    A refused one is where an engine could have accepted a wrong draft, an accepted one where it
+    could have lost a right one.
+    """
+    found = []
+    for arm in speculating:
+        if arm.drafted is None or arm.accepted is None:
+            continue
+        for what, count in (("accepted", arm.accepted), ("refused", arm.drafted - arm.accepted)):
+            if 0 < count < _ENOUGH:
+                seen = 1 - (1 - _RARE) ** count
+                found.append(
+                    f"{arm.name}: {count:.0f} of {arm.drafted:.0f} drafted tokens were {what}; an "
+                    f"error in {_RARE:.0%} of such cases would be seen with {seen:.0%}"
+                )
     return found

@@ -33,13 +33,17 @@ def generation(ids: tuple[int, ...], prompt: tuple[int, ...] = (0,)) -> Generati
 
 
 def arm(name: str, changes: Answers | None = None, drafted: float | None = -1) -> Arm:
-    """A pass over all questions; unless told, plain arms draft 0 tokens, others 10."""
+    """A pass over all questions; unless told, plain arms draft 0 tokens, others 120.
+
+    Half of what is drafted is accepted.
+    """
     if drafted == -1:
-        drafted = 0 if name.startswith("A") else 10
+        drafted = 0 if name.startswith("A") else 120
     ids: dict[str, tuple[int, ...] | None] = {**IDS, **(changes or {})}
     answers = {prompt: None if i is None else generation(i) for prompt, i in ids.items()}
     errors = {name: "answered 500" for name, i in ids.items() if i is None}
-    return Arm(name, answers, "w", errors, drafted, drafted)
+    accepted = drafted and drafted / 2
+    return Arm(name, answers, "w", errors, drafted, accepted)
 
 
 def examine(questions: Mapping[str, Question] = QUESTIONS, **changes: Answers) -> Examination:

@@ -2,7 +2,14 @@
 
 from dataclasses import replace
 
-from orchestrator.gate.coverage import draft_lacks, fingerprint_lacks, lacks, no_answers, unserved
+from orchestrator.gate.coverage import (
+    draft_lacks,
+    draft_notes,
+    fingerprint_lacks,
+    lacks,
+    no_answers,
+    unserved,
+)
 from orchestrator.gate.evidence import Arm, Question
 from tests.unit.gate_arms import QUESTIONS, arm
 
@@ -58,6 +65,28 @@ def test_drafts_belong_to_the_speculating_arms_alone() -> None:
     assert draft_lacks([arm("A1")], [arm("S1")]) == []
     assert draft_lacks([told(arm("A1"), None, None)], [told(arm("S1"), 9, None)]) == []
     assert len(draft_lacks([arm("A1", drafted=1)], [arm("S1", drafted=0)])) == 2
+    none = draft_lacks([arm("A1")], [told(arm("S1"), 9, 0)])
+    every = draft_lacks([arm("A1")], [told(arm("S1"), 9, 9)])
+    assert none == ["S1: none of 9 drafted tokens was accepted, so that acceptance was not tested"]
+    assert every == ["S1: all of 9 drafted tokens were accepted, so that refusal was not tested"]
+
+
+def test_few_cases_of_a_kind_are_told_with_what_they_would_show() -> None:
+    """0.95 to the power of 59 is 0.0485: the rule of three for one in twenty."""
+
+    def told(drafted: float | None, accepted: float | None) -> list[str]:
+        return draft_notes([replace(arm("S1"), drafted=drafted, accepted=accepted)])
+
+    assert told(118, 59) == told(None, None) == told(9, None) == []
+    assert told(200, 1) == [
+        "S1: 1 of 200 drafted tokens were accepted; an error in 5% of such cases would be seen "
+        "with 5%"
+    ]
+    assert told(100, 58)[0].endswith("would be seen with 95%")
+    assert [note.partition(";")[0] for note in told(100, 58)] == [
+        "S1: 58 of 100 drafted tokens were accepted",
+        "S1: 42 of 100 drafted tokens were refused",
+    ]
 
 
 def test_both_arms_of_a_side_are_of_one_configuration() -> None:
