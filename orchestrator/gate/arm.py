@@ -67,6 +67,7 @@ class Collection:
                 await self._ask_group(client, group, answers, errors)
             after = await hold(client, self.endpoint.adapter.api.complete(self.endpoint.model))
         if before != after:
+            self.journal.begin_anew()
             message = f"another engine answered on {self.endpoint.url} during arm {self.name}"
             raise EngineError(f"{message}: its fingerprint went from {before} to {after}")
         return self._arm(answers, errors, before)

@@ -6,7 +6,7 @@ Plain is needed first and once, then the speculating engine: they need not be up
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import httpx
@@ -25,6 +25,7 @@ from orchestrator.gate.conditional import (
     worst,
 )
 from orchestrator.gate.context import Path, wanted
+from orchestrator.gate.draw_journal import DrawJournal
 from orchestrator.gate.endpoint import Endpoint
 from orchestrator.gate.evidence import Sampled
 from orchestrator.gate.mmd import mmd_p_value
@@ -56,17 +57,27 @@ class _Line:
 
     client: httpx.AsyncClient
     endpoint: Endpoint
+    journal: DrawJournal
 
     async def candidates(self, ids: Path) -> tuple[Candidate, ...]:
+        kept = self.journal.candidates(ids)
+        if kept is not None:
+            return kept
         api, model = self.endpoint.adapter.api, self.endpoint.model
-        return await hold(self.client, api.candidates(model, ids))
+        found = await hold(self.client, api.candidates(model, ids))
+        self.journal.told(ids, found)
+        return found
 
     async def sample(self, ids: Path, draws: Draws) -> tuple[Path, ...]:
+        kept = self.journal.drawn(ids, draws)
+        if kept is not None:
+            return kept
         api, model = self.endpoint.adapter.api, self.endpoint.model
         found = await hold(self.client, api.sample(model, ids, draws))
         if len(found) != draws.count:
             message = f"{draws.count} answers were asked for, {len(found)} came"
             raise EngineError(f"{self.endpoint.url}: {message}")
+        self.journal.drew(ids, draws, found)
         return found
 
     async def fingerprint(self) -> str:
@@ -78,16 +89,26 @@ class _Line:
 
 
 @asynccontextmanager
-async def _same_engine(endpoint: Endpoint) -> AsyncIterator[_Line]:
+async def _same_engine(endpoint: Endpoint, journal: DrawJournal) -> AsyncIterator[_Line]:
     """The engine must be the same one before and after. Raises EngineError otherwise."""
     async with engine_client(endpoint.url) as client:
-        line = _Line(client, endpoint)
+        line = _Line(client, endpoint, journal)
         before = await line.fingerprint()
+        journal.begin(before, endpoint.is_known)
         yield line
         after = await line.fingerprint()
     if before != after:
+        journal.forget()
         message = f"another engine answered on {endpoint.url} while it was sampled"
         raise EngineError(f"{message}: its fingerprint went from {before} to {after}")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where the answers of both engines are kept, and what an earlier run left of them."""
+
+    plain: DrawJournal = field(default_factory=DrawJournal)
+    speculating: DrawJournal = field(default_factory=DrawJournal)
 
 
 class Sampling:
@@ -97,7 +118,14 @@ class Sampling:
     end, raises EngineError; a prefix that one of them cannot answer is left out, and told.
     """
 
-    def __init__(self, prefixes: Sequence[Prefix], settings: SampledSettings, say: Say):
+    def __init__(
+        self,
+        prefixes: Sequence[Prefix],
+        settings: SampledSettings,
+        say: Say,
+        kept: Kept | None = None,
+    ):
+        self._kept = kept or Kept()
         self._prefixes = {prefix.id: prefix.ids for prefix in prefixes}
         self._settings = settings
         self._say = say
@@ -124,7 +152,7 @@ class Sampling:
     async def score(self, plain: Endpoint) -> None:
         """Plan the number of draws, and get from plain all that they will be compared with."""
         settings = self._settings
-        async with _same_engine(plain) as line:
+        async with _same_engine(plain, self._kept.plain) as line:
             await self._plan(line)
             await self._sample(line, self._plain_strings, settings.strings, settings.string_length)
             if not settings.is_told:
@@ -135,18 +163,22 @@ class Sampling:
 
     async def draw(self, speculating: Endpoint) -> None:
         """Draw for the next look, and look. What is drafted for strings does not count."""
-        settings = self._settings
-        share = LOOKS[len(self._p_values)][0]
-        async with _same_engine(speculating) as line:
+        settings, journal, look = self._settings, self._kept.speculating, len(self._p_values)
+        async with _same_engine(speculating, journal) as line:
             await self._sample(line, self._strings, settings.strings, settings.string_length)
-            await asyncio.sleep(_COUNT_PAUSE_S)
-            start = await line.drafted()
-            wanted_now = round(self._planned * share)
-            await self._sample(line, self._speculating, wanted_now, settings.length)
-            await asyncio.sleep(_COUNT_PAUSE_S)
-            drafted = rise(start, await line.drafted(), "drafted")
-        self._drafted = _sum(self._drafted, drafted)
+            drafted = await self._draw_counted(line, round(self._planned * LOOKS[look][0]))
+        if look == len(journal.counted):
+            journal.count(drafted)
+        self._drafted = _sum(self._drafted, journal.counted[look])
         await asyncio.to_thread(self._look)
+
+    async def _draw_counted(self, line: _Line, count: int) -> float | None:
+        """What the engine drafts for it; of draws kept from an earlier run, the journal knows."""
+        await asyncio.sleep(_COUNT_PAUSE_S)
+        start = await line.drafted()
+        await self._sample(line, self._speculating, count, self._settings.length)
+        await asyncio.sleep(_COUNT_PAUSE_S)
+        return rise(start, await line.drafted(), "drafted")
 
     def judge(self) -> Sampled:
         """The verdict on what was drawn so far."""

@@ -37,7 +37,7 @@ class Journal:
     def __init__(self, path: Path):
         self._path = path
         self._empty()
-        for line in _lines(path):
+        for line in read_lines(path):
             with contextlib.suppress(msgspec.ValidationError, KeyError, TypeError):
                 self._take(line)
 
@@ -61,10 +61,7 @@ class Journal:
 
     def begin_anew(self) -> None:
         """Forget everything: what answers now may not be what answered then."""
-        try:
-            self._path.unlink(missing_ok=True)
-        except OSError as error:
-            raise OrchestratorError(f"{self._path} cannot be written: {error.strerror}") from error
+        remove(self._path)
         self._empty()
 
     def booted(self, fingerprint: str) -> None:
@@ -92,15 +89,31 @@ class Journal:
             self.answers.pop(question, None)
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise OrchestratorError(f"{self._path} cannot be written: {error.strerror}") from error
+        append_line(self._path, line)
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
-    """Whole lines only: the last one may be torn, and is cut off so that the next begins anew."""
+def append_line(path: Path, line: Mapping[str, Any]) -> None:
+    """Raises OrchestratorError."""
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise OrchestratorError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def remove(path: Path) -> None:
+    """Raises OrchestratorError."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise OrchestratorError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Whole lines only: the last one may be torn, and is cut off so that the next begins anew.
+
+    Raises OrchestratorError.
+    """
     try:
         if not path.exists():
             return []

@@ -15,7 +15,8 @@ from typing import TypeAlias
 from orchestrator.errors import EngineError
 from orchestrator.gate.arm import Collection, still_drafts
 from orchestrator.gate.case import Examination, Subject, with_wall
-from orchestrator.gate.draws import Prefix, Sampling
+from orchestrator.gate.draw_journal import DrawJournal
+from orchestrator.gate.draws import Kept, Prefix, Sampling
 from orchestrator.gate.endpoint import Endpoint
 from orchestrator.gate.evidence import Arm, Question, Trial
 from orchestrator.gate.journal import RunFolder
@@ -166,7 +167,11 @@ class Gate:
                 noise=sampling_noise(candidate.subject.logit_type),
             )
             prefixes = _prefixes(_plan_of(candidate), first)
-            candidate.sampling = Sampling(prefixes, settings, self._say)
+            kept = Kept(
+                DrawJournal(self._baseline.folder.path / "A1.draws.jsonl"),
+                DrawJournal(candidate.folder.path / "S2.draws.jsonl", by_look=True),
+            )
+            candidate.sampling = Sampling(prefixes, settings, self._say, kept)
             await candidate.sampling.score(plain)
 
     async def _sample(self, candidate: Candidate, endpoint: Endpoint) -> None:

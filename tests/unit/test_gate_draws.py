@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,7 +16,8 @@ from adapters.exchange import Call, Candidate, Conversation, Draws, conversation
 from bench.language import RULES, Language, Rule
 from orchestrator.errors import EngineError
 from orchestrator.gate import draws as module
-from orchestrator.gate.draws import Prefix, Sampling, try_sampled
+from orchestrator.gate.draw_journal import DrawJournal
+from orchestrator.gate.draws import Kept, Prefix, Sampling, try_sampled
 from orchestrator.gate.endpoint import Endpoint
 from orchestrator.gate.evidence import Sampled
 from orchestrator.gate.sampled import LOOKS, SampledSettings
@@ -217,3 +219,30 @@ def test_what_is_not_drawn_yet_is_inconclusive() -> None:
     assert not sampling.is_done
     assert sampling.judge().verdict == "inconclusive"
     assert Sampling((), SETTINGS, lambda line: None).is_done
+
+
+def test_a_run_that_was_killed_asks_only_for_what_is_not_there(
+    engines: dict[str, Engine], tmp_path: Path
+) -> None:
+    """And comes to the very same outcome."""
+    both = [replace(endpoint(name), is_known=True) for name in ("plain", "speculating")]
+
+    async def go(until: int) -> Sampled:
+        files = (tmp_path / "A1.draws.jsonl", tmp_path / "S2.draws.jsonl")
+        kept = Kept(DrawJournal(files[0]), DrawJournal(files[1], by_look=True))
+        test = Sampling(PREFIXES, SETTINGS, lambda _: None, kept)
+        await test.score(both[0])
+        for _ in range(until):
+            await test.draw(both[1])
+        return test.judge()
+
+    whole = run()
+    asked = {name: len(engine.asked) for name, engine in engines.items()}
+    asyncio.run(go(1))
+    halfway = {name: len(engine.asked) - asked[name] for name, engine in engines.items()}
+    again = asyncio.run(go(len(LOOKS)))
+    assert replace(again, message="") == replace(whole, message="")
+    assert again.verdict == "pass"
+    assert halfway["plain"] == asked["plain"], "the first part asked plain for everything"
+    assert len(engines["plain"].asked) == 2 * asked["plain"], "the second for nothing"
+    assert len(engines["speculating"].asked) == 2 * asked["speculating"]
