@@ -35,7 +35,7 @@ def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterC
         type_header=fleet.router.type_header,
         body_limit=fleet.router.body_limit_mb * MEGABYTE,
         worker_states=_states(folder, deployment) if folder else None,
-        release=release_of(deployment),
+        release=release_of(deployment, refusals),
     )
 
 

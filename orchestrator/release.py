@@ -25,13 +25,17 @@ _WORST_FIRST = (FAIL, MISSING, INCONCLUSIVE, PASS)
 
 @dataclass(frozen=True)
 class Place:
-    """A worker whose release is decided: where it stands in the fleet, and how to look it up."""
+    """A worker whose release is decided: where it stands in the fleet, and how to look it up.
+
+    `is_admitted` is what the router decided at its start: it sends requests there, or does not.
+    """
 
     name: str
     profile: str
     model: str
     is_plain: bool
     is_routed: bool
+    is_admitted: bool
     look: Callable[[], Standing]
 
 
@@ -60,7 +64,10 @@ class Release:
         self._require(profile)
         found = await self._look()
         workers = {
-            place.name: _as_json(place, found[place.name])
+            place.name: {
+                **_as_json(place, found[place.name]),
+                "note": self._note(place, found[place.name]),
+            }
             for place in self._places
             if profile in (None, place.profile)
         }
@@ -77,6 +84,13 @@ class Release:
         verdict = told["verdict"]
         is_yes = verdict == FAIL if kind == ROLLBACK else verdict == PASS
         return (200 if is_yes else 403), {"hook": kind, "verdict": verdict, "reasons": reasons}
+
+    def _note(self, place: Place, found: Standing) -> str | None:
+        """Where the router, which decided at its start, acts on an older verdict."""
+        if not self._is_required or place.is_admitted == (found.verdict == PASS):
+            return None
+        acts = "sends requests to it" if place.is_admitted else "sends nothing to it"
+        return f"this router {acts}, as it decided at its start: start it again"
 
     def _require(self, profile: str | None) -> None:
         profiles = sorted({place.profile for place in self._places})
@@ -98,8 +112,11 @@ class Release:
         return {place.name: place.look() for place in self._places}
 
 
-def release_of(deployment: Deployment) -> Release:
-    """The fleet's release, with its workers as the files had them when the router started."""
+def release_of(deployment: Deployment, refusals: Mapping[str, str | None]) -> Release:
+    """The fleet's release, with its workers as the files had them when the router started.
+
+    `refusals` is why the router sends nothing to a worker, by name; None or absent: it does.
+    """
     fleet = deployment.require()
     folder, policy = certificate_folder(deployment), fleet.gate
     named = {hop.profile for route in fleet.routes for hop in fleet.hops(route)}
@@ -110,6 +127,7 @@ def release_of(deployment: Deployment) -> Release:
             model=member.spec.model.name,
             is_plain=not member.profile.is_speculating,
             is_routed=not named or member.profile.profile in named,
+            is_admitted=refusals.get(member.name) is None,
             look=partial(standing, folder, member, policy),
         )
         for member in deployment.members
@@ -146,6 +164,7 @@ def _as_json(place: Place, found: Standing) -> dict[str, Any]:
         "model": place.model,
         "is_plain": place.is_plain,
         "is_routed": place.is_routed,
+        "is_admitted": place.is_admitted,
         "certificate": certificate and certificate.path.name,
         "created": certificate and certificate.data.get("created"),
         "policy": certificate and certificate.data.get("policy"),

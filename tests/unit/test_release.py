@@ -30,7 +30,15 @@ VERDICTS = ("pass", "fail", "inconclusive", "missing")
 def release(verdicts: Mapping[str, str]) -> Release:
     """One routed worker for each profile, standing as said."""
     places = [
-        Place(f"{profile}-0", profile, "small", False, True, lambda v=v: Standing(v, f"it is {v}"))  # type: ignore[misc]
+        Place(
+            f"{profile}-0",
+            profile,
+            "small",
+            False,
+            True,
+            True,
+            lambda v=v: Standing(v, f"it is {v}"),
+        )  # type: ignore[misc]
         for profile, v in verdicts.items()
     ]
     return Release(tuple(places))
@@ -62,8 +70,9 @@ def test_every_worker_is_told_and_the_worst_of_them() -> None:
     assert told["required"] is True
     assert told["workers"]["chat-0"] == {
         "verdict": "inconclusive", "reason": "it is inconclusive", "profile": "chat",
-        "model": "small", "is_plain": False, "is_routed": True, "certificate": None,
-        "created": None, "policy": None,
+        "model": "small", "is_plain": False, "is_routed": True, "is_admitted": True,
+        "certificate": None, "created": None, "policy": None,
+        "note": "this router sends requests to it, as it decided at its start: start it again",
     }  # fmt: skip
 
 
@@ -180,7 +189,7 @@ def test_many_askers_share_one_look() -> None:
         is_open.set()
         return await asyncio.gather(*asked)
 
-    hooks = Release((Place("e", "edit", "m", False, True, look),))
+    hooks = Release((Place("e", "edit", "m", False, True, True, look),))
     assert {reply.status_code for reply in run(scenario, hooks)} == {200}
     assert len(looks) == 1
 
@@ -202,7 +211,7 @@ def test_a_slow_look_is_told_and_serves_the_next_asker(monkeypatch: pytest.Monke
         monkeypatch.setattr(module, "ANSWER_S", 5)
         return [late.status_code, hook.status_code, (await client.get("/gate")).status_code]
 
-    hooks = Release((Place("e", "edit", "m", False, True, look),))
+    hooks = Release((Place("e", "edit", "m", False, True, True, look),))
     assert run(scenario, hooks) == [503, 503, 200]
     assert len(looks) == 1
 
@@ -239,7 +248,7 @@ def _rest(m: Any) -> tuple[Any, ...]:
 
 
 def test_certificates_are_read_when_they_are_asked_for(fleet: Deployment) -> None:
-    hooks, folder, edit = release_of(fleet), certificate_folder(fleet), fleet.members[0]
+    hooks, folder, edit = release_of(fleet, {}), certificate_folder(fleet), fleet.members[0]
     assert get(hooks, "/gate").json()["verdict"] == "missing"
     certify(folder, edit)
     told = get(hooks, "/gate").json()
@@ -261,10 +270,28 @@ def test_certificates_are_read_when_they_are_asked_for(fleet: Deployment) -> Non
 
 
 def test_a_plain_profile_has_nothing_to_prove(fleet: Deployment) -> None:
-    told = get(release_of(fleet), "/gate/plain").json()
+    told = get(release_of(fleet, {}), "/gate/plain").json()
     assert told["verdict"] == "pass"
     assert told["workers"]["plain-0"]["is_plain"] is True
 
 
 def test_a_profile_that_no_route_names_counts_when_it_is_asked_for(fleet: Deployment) -> None:
-    assert get(release_of(fleet), "/gate/control").json()["verdict"] == "missing"
+    assert get(release_of(fleet, {}), "/gate/control").json()["verdict"] == "missing"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "verdict", "note"),
+    [
+        (None, "pass", None),
+        (None, "fail", "this router sends requests to it, as it decided at its start"),
+        ("no certificate", "pass", "this router sends nothing to it, as it decided at its start"),
+        ("no certificate", "fail", None),
+    ],
+)
+def test_a_router_that_acts_on_an_older_verdict_says_so(
+    fleet: Deployment, refusal: str | None, verdict: str, note: str | None
+) -> None:
+    certify(certificate_folder(fleet), fleet.members[0], verdict=verdict)
+    told = get(release_of(fleet, {"edit-0": refusal}), "/gate/edit").json()["workers"]["edit-0"]
+    assert told["is_admitted"] is (refusal is None)
+    assert (told["note"] or "").partition(":")[0] == (note or "")
