@@ -101,17 +101,22 @@ class Launch:
         return " ".join([*env, shlex.join(self.argv)])
 
     def digest(self, stand_ins: Mapping[str, str] | None = None) -> str:
-        """SHA-256 over what decides the output: not the program's path, address or GPU numbers.
+        """SHA-256 over `content`, as JSON with sorted keys."""
+        content = json.dumps(self.content(stand_ins), sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def content(self, stand_ins: Mapping[str, str] | None = None) -> dict[str, JsonValue]:
+        """What decides the output: not the program's path, address or GPU numbers.
 
         `stand_ins` replaces machine-dependent values (paths of weights) by stable names, so that a
         launch proved on one machine is known again on another.
         """
         names = stand_ins or {}
-        arguments = [_stable(argument, names) for argument in self.arguments]
-        files = {name: _stable(text, names) for name, text in self.files.items()}
-        env = {name: value for name, value in self.env.items() if name != GPU_VARIABLE}
-        content = {"arguments": arguments, "env": env, "files": files}
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return {
+            "arguments": [_stable(argument, names) for argument in self.arguments],
+            "env": {name: value for name, value in self.env.items() if name != GPU_VARIABLE},
+            "files": {name: _stable(text, names) for name, text in self.files.items()},
+        }
 
 
 def _stable(argument: str, stand_ins: Mapping[str, str]) -> str:

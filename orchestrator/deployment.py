@@ -18,6 +18,7 @@ from adapters.worker_check import worker_problems
 from orchestrator.errors import EngineError, InputError
 from orchestrator.fleet import EngineEntry, Fleet, ModelEntry, WorkerEntry
 from orchestrator.fleet_check import read_fleet
+from orchestrator.gate.signature import is_available, load_public_key
 from orchestrator.program import ask_version, find_command
 from orchestrator.shipped import shipped
 from orchestrator.weights import is_missing, locate
@@ -100,6 +101,7 @@ def read_deployment(file: Path, shown_as: str | None = None) -> Deployment:
     base = file.resolve().parent
     profiles = {name: _find_profile(fleet, base, name) for name in _profile_names(fleet)}
     reading = with_problems(reading, _missing_profiles(fleet, profiles))
+    reading = with_problems(reading, _key_problems(fleet, base))
     names = sorted({str(w.engine) for w in fleet.workers})
     engines = {name: _find_engine(fleet, base, name) for name in names}
     reading = with_problems(reading, _engine_problems(engines, base))
@@ -250,6 +252,26 @@ def _missing_weights(fleet: Fleet, models: Mapping[str, Model]) -> list[Problem]
                 message = f"there is nothing at {source}"
                 hint = "a path starts with /, . or ~ or ends in .gguf; put the weights there"
                 problems.append(Problem(path, message, hint, "warning", "weights-missing"))
+    return problems
+
+
+def _key_problems(fleet: Fleet, base: Path) -> list[Problem]:
+    """Public keys that no certificate can be checked with: nothing would ever be admitted."""
+    path: ProblemPath = ("gate", "public_keys")
+    if fleet.gate.public_keys and not is_available():
+        message = "signatures cannot be checked here: the package cryptography is not installed"
+        hint = "pip install 'draftgate[sign]'"
+        return [Problem(path, message, hint, "warning", "no-signing")]
+    problems: list[Problem] = []
+    for index, name in enumerate(fleet.gate.public_keys):
+        try:
+            load_public_key(base / name)
+        except InputError as error:
+            message = f"certificates cannot be checked with it: {error}"
+            hint = (
+                "name the .pub that `draftgate certificate keygen` wrote, from this file's folder"
+            )
+            problems.append(Problem((*path, index), message, hint, code="public-key"))
     return problems
 
 

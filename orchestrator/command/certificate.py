@@ -7,21 +7,20 @@ from typing import Any
 
 import click
 
-from orchestrator.deployment import Deployment, Member, read_deployment
+from adapters.problem import Problem
+from orchestrator.deployment import Deployment, read_deployment
 from orchestrator.errors import GateFailedError, InconclusiveError, InputError
-from orchestrator.gate.admission import (
-    INCONCLUSIVE,
-    Standing,
-    judged,
-    not_enough,
-    other_prompts,
-    unfit,
-    unsound,
-)
+from orchestrator.gate.admission import Unmet
 from orchestrator.gate.certificate import Certificate, read_certificate
+from orchestrator.gate.outline import outline
+from orchestrator.gate.report.words import printable
 from orchestrator.gate.signature import PublicKey, load_public_key, public_path, write_keys
+from orchestrator.gate.verification import Fit, Verification
+from orchestrator.gate.verification import verify as verify_certificate
 
 FILE = click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+_LABEL = 10  # columns
+_EDITED = " is not its content's"
 
 
 @click.group()
@@ -35,11 +34,11 @@ def show(file: Path) -> int:
     """Print a certificate in words; it is not verified."""
     certificate = read_certificate(file)
     try:
-        lines = list(summary(certificate))
+        lines = list(outline(certificate))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{file}: its fields are not those of a certificate ({error})") from error
     for line in lines:
-        click.echo(line)
+        click.echo(printable(line))
     return 0
 
 
@@ -48,8 +47,11 @@ def show(file: Path) -> int:
 def keygen(out: Path) -> int:
     """Make an Ed25519 key: the private one at OUT, the public one beside it, OUT.pub."""
     key = write_keys(out)
-    click.echo(f"private key: {out} (keep it secret)", err=True)
-    click.echo(f"public key:  {public_path(out)} (gate.public_keys of the fleet)", err=True)
+    public = public_path(out)
+    click.echo(f"secret  {out}: the private key: keep it secret, where the gate runs", err=True)
+    click.echo(f"        draftgate gate --sign-key {out}", err=True)
+    click.echo(f"public  {public}: the public key: put it beside the fleet's file", err=True)
+    click.echo(f"        gate: {{public_keys: [{public.name}]}}", err=True)
     click.echo(key.public.fingerprint)
     return 0
 
@@ -72,24 +74,24 @@ def keygen(out: Path) -> int:
 def verify(file: Path, fleet: Path | None, public_keys: tuple[Path, ...], as_json: bool) -> int:
     """Tell whether a certificate is intact, signed, a pass, and still about what runs.
 
-    Exit code 0: it is. 2: the file cannot be read as one. 3: it is not, or its verdict is fail.
-    4: its verdict is inconclusive.
+    Every condition that is not met is told at once, and what was not checked. The signature is
+    checked with --public-key and the fleet's gate.public_keys, what runs with --fleet.
+
+    Exit code 0: nothing speaks against it. 2: the file cannot be read as one. 3: a condition is not
+    met, or its verdict is fail. 4: nothing is wrong but that its verdict is inconclusive.
     """
     certificate = read_certificate(file)
     deployment = read_deployment(fleet, str(fleet)) if fleet else None
-    keys = [load_public_key(path) for path in (*public_keys, *_policy_keys(deployment))]
-    void = unsound(certificate, keys)
-    workers = _workers(certificate, deployment) if deployment and not void else {}
-    found = _conclude(certificate, void, deployment, workers)
+    keys = _load_keys([*public_keys, *_policy_keys(deployment)])
+    found = verify_certificate(certificate, keys, deployment)
     if as_json:
-        click.echo(json.dumps(_as_json(certificate, keys, found, workers), indent=1))
+        click.echo(json.dumps(_as_json(found, keys), indent=1))
     else:
-        for line in _lines(certificate, keys, found, workers):
-            click.echo(line)
-    if found.is_pass:
+        for line in _lines(found, keys):
+            click.echo(printable(line))
+    if found.is_valid:
         return 0
-    is_short = found.verdict == INCONCLUSIVE
-    return InconclusiveError.exit_code if is_short else GateFailedError.exit_code
+    return InconclusiveError.exit_code if found.is_short else GateFailedError.exit_code
 
 
 def _policy_keys(deployment: Deployment | None) -> list[Path]:
@@ -99,83 +101,83 @@ def _policy_keys(deployment: Deployment | None) -> list[Path]:
     return [base / name for name in deployment.require().gate.public_keys]
 
 
-def _workers(certificate: Certificate, deployment: Deployment) -> dict[str, str | None]:
-    """The fleet's workers that it may be about, each with what speaks against it.
-
-    Raises InputError when the files of one cannot be read.
-    """
-    try:
-        return {
-            m.name: unfit(certificate, m) for m in deployment.members if _is_about(certificate, m)
-        }
-    except OSError as error:
-        raise InputError(f"a worker's files cannot be read: {error}") from error
-
-
-def _is_about(certificate: Certificate, member: Member) -> bool:
-    """Whether it was made for this worker's profile, model and engine, whatever changed since."""
-    about = certificate.data.get("subject")
-    engine = about.get("engine") if isinstance(about, dict) else None
-    return (
-        isinstance(about, dict)
-        and about.get("profile") == member.profile.profile
-        and about.get("model") == member.spec.model.name
-        and isinstance(engine, dict)
-        and engine.get("name") == member.entry.engine
-    )
+def _load_keys(paths: Sequence[Path]) -> list[PublicKey]:
+    """Raises InputError with every file that is no public key."""
+    keys: list[PublicKey] = []
+    problems: list[Problem] = []
+    for path in paths:
+        try:
+            keys.append(load_public_key(path))
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return keys
 
 
-def _conclude(
-    certificate: Certificate,
-    void: str | None,
-    deployment: Deployment | None,
-    workers: dict[str, str | None],
-) -> Standing:
-    """One launch has one certificate: it is enough that it fits one worker."""
-    if deployment and not void:
-        policy, base = deployment.require().gate, deployment.file.resolve().parent
-        void = not_enough(certificate, policy) or other_prompts(certificate, base, policy)
-        if not void and not workers:
-            void = f"no worker of {deployment.file} has this profile, model and engine"
-        elif not void and None not in workers.values():
-            void = next(iter(workers.values()))
-    return Standing("void", void, certificate) if void else judged(certificate)
-
-
-def _as_json(
-    certificate: Certificate,
-    keys: Sequence[PublicKey],
-    found: Standing,
-    workers: dict[str, str | None],
-) -> dict[str, Any]:
+def _as_json(found: Verification, keys: Sequence[PublicKey]) -> dict[str, Any]:
+    certificate, unmet = found.certificate, found.all_unmet
     return {
         "file": str(certificate.path),
-        "is_valid": found.is_pass,
-        "reason": found.reason,
+        "is_valid": found.is_valid,
+        "reason": "; ".join(u.seen for u in unmet) or f"{certificate.path.name} is a pass",
+        "unmet": [_unmet_as_json(u) for u in unmet],
+        "unchecked": list(found.unchecked),
         "verdict": certificate.verdict,
         "digest": certificate.digest,
         "is_intact": certificate.is_intact,
         "signature": _signature(certificate, keys),
-        "workers": {name: {"fits": why is None, "reason": why} for name, why in workers.items()},
+        "workers": {
+            fit.name: {"fits": fit.against is None, "reason": fit.against and str(fit.against)}
+            for fit in found.fits
+        },
         "unknown": _unknown(certificate),
     }
 
 
-def _lines(
-    certificate: Certificate,
-    keys: Sequence[PublicKey],
-    found: Standing,
-    workers: dict[str, str | None],
-) -> Iterator[str]:
-    yield f"{certificate.path}: {'valid' if found.is_pass else found.reason}"
-    yield f"  verdict    {certificate.verdict}"
-    intact = "" if certificate.is_intact else " is not its content"
-    yield f"  digest     {certificate.digest}{intact}"
-    yield f"  signature  {_signature(certificate, keys)}"
-    for name, why in workers.items():
-        yield f"  {name:10} {why or 'every bound fact is as it was'}"
-    for key, why in _unknown(certificate).items():
-        yield f"  not known  {key}: {why}"
+def _unmet_as_json(unmet: Unmet) -> dict[str, Any]:
+    return {"seen": unmet.seen, "next": unmet.advice, "detail": list(unmet.detail)}
+
+
+def _lines(found: Verification, keys: Sequence[PublicKey]) -> Iterator[str]:
+    certificate = found.certificate
+    yield f"{certificate.path}: {_headline(found)}"
+    of_workers = [fit.against for fit in found.fits]
+    for unmet in found.all_unmet:
+        if unmet not in of_workers:
+            yield from _told("not met", unmet)
+    yield _row("verdict", certificate.verdict)
+    yield _row("digest", f"{certificate.digest}{'' if certificate.is_intact else _EDITED}")
+    yield _row("signature", _signature(certificate, keys))
+    for fit in found.fits:
+        yield from _fit(fit)
+    yield from (_row("not known", f"{key}: {why}") for key, why in _unknown(certificate).items())
+    yield from (_row("unchecked", what) for what in found.unchecked)
+
+
+def _headline(found: Verification) -> str:
+    count = len(found.all_unmet)
+    if count:
+        return f"not valid: {count} {'condition is' if count == 1 else 'conditions are'} not met"
+    return "valid as far as it was checked" if found.unchecked else "valid"
+
+
+def _row(label: str, text: str) -> str:
+    return f"  {label:{_LABEL}} {text}"
+
+
+def _told(label: str, unmet: Unmet) -> Iterator[str]:
+    yield _row(label, unmet.seen)
+    yield from (_row("", f"  {line}") for line in unmet.detail)
+    yield _row("", f"next: {unmet.advice}")
+
+
+def _fit(fit: Fit) -> Iterator[str]:
+    if fit.against:
+        yield from _told(fit.name, fit.against)
+    else:
+        are = "every bound fact is as it was"
+        yield _row(fit.name, f"{are}, but for those not checked" if fit.skipped else are)
 
 
 def _signature(certificate: Certificate, keys: Sequence[PublicKey]) -> str:
@@ -184,7 +186,7 @@ def _signature(certificate: Certificate, keys: Sequence[PublicKey]) -> str:
         return "none"
     named = str(signature.get("key"))
     if not keys:
-        return f"by {named}, not checked: name its public key with --public-key"
+        return f"by {named}, not checked"
     known = next((key.source for key in keys if key.fingerprint == named), "a key not given here")
     return f"by {named} ({known})"
 
@@ -193,33 +195,3 @@ def _unknown(certificate: Certificate) -> dict[str, str]:
     about = certificate.data.get("subject")
     unknown = about.get("unknown") if isinstance(about, dict) else None
     return unknown if isinstance(unknown, dict) else {}
-
-
-def summary(certificate: Certificate) -> Iterator[str]:
-    """A certificate in words, one line each."""
-    data = certificate.data
-    yield f"{certificate.verdict}  policy {data.get('policy')}, made {data.get('created')}"
-    yield from (f"  {reason}" for reason in data.get("reasons") or ())
-    yield from _table("subject", data.get("subject"))
-    prompts = data.get("prompts") or {}
-    yield f"questions  {data.get('questions')} from {prompts.get('count')} prompts"
-    yield from _table("suites", data.get("suites"))
-    for arm in data.get("arms") or ():
-        drafts = (
-            "" if not arm["drafted"] else f", {arm['accepted']:g} of {arm['drafted']:g} accepted"
-        )
-        yield f"arm {arm['name']:6} {arm['tokens']} tokens in {arm['seconds']:g} s{drafts}"
-    for name, rate in (data.get("rates") or {}).items():
-        seen = f"{rate['forks']} forks in {rate['tokens']} tokens"
-        yield f"rate       {name}: {seen}, {rate['low']:.3g} to {rate['high']:.3g} per 1,000"
-    for key in ("findings", "divergences", "noise"):
-        found = data.get(key) or {"kept": [], "more": 0}
-        yield f"{key:11}{len(found['kept']) + found['more']}"
-    yield from (f"note       {note}" for note in data.get("notes") or ())
-    yield f"signature  {_signature(certificate, ())}"
-
-
-def _table(title: str, data: Any, indent: str = "  ") -> Iterator[str]:
-    yield f"{title}"
-    for key, value in (data or {}).items():
-        yield f"{indent}{key:10} {value if isinstance(value, str) else json.dumps(value)}"

@@ -1,6 +1,6 @@
 """Admission: whether a certificate, as it stands now, lets a worker have requests."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,26 @@ from orchestrator.gate.certificate import (
     read_certificate,
     stem,
 )
+from orchestrator.gate.difference import differences
 from orchestrator.gate.prompt import prompts_path, source_digest
 from orchestrator.gate.signature import PublicKey, load_public_key, signature_problem
-from orchestrator.gate.subject import changed, subject
 
-AGAIN = "run `draftgate gate`, then start the router again"
+RESTART = "then start the router again"
+AGAIN = f"run `draftgate gate`, {RESTART}"
 NOT_ASKED = "not asked"
 PASS, FAIL, INCONCLUSIVE, MISSING = "pass", "fail", "inconclusive", "missing"
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """A condition that a certificate does not meet: what was seen, and what to do about it."""
+
+    seen: str
+    advice: str = AGAIN
+    detail: tuple[str, ...] = ()  # lines that show more than the sentence says
+
+    def __str__(self) -> str:
+        return f"{self.seen}; {self.advice}"
 
 
 @dataclass(frozen=True)
@@ -58,26 +71,28 @@ def standing(folder: Path, member: Member, policy: GatePolicy) -> Standing:
             return Standing(MISSING, f"it has no certificate; {AGAIN}")
         certificate = read_certificate(path)
         keys = [load_public_key(member.base / name) for name in policy.public_keys]
-        void = _void(certificate, policy, keys) or unfit(certificate, member)
-        void = void or other_prompts(certificate, member.base, policy)
+        void = _first_void(certificate, member, policy, keys)
     except InputError as error:
         return Standing(MISSING, str(error))
     except OSError as error:
         return Standing(MISSING, f"its files cannot be read: {error}")
-    return Standing(MISSING, void, certificate) if void else judged(certificate)
+    return Standing(MISSING, str(void), certificate) if void else judged(certificate)
+
+
+def _first_void(
+    certificate: Certificate, member: Member, policy: GatePolicy, keys: Sequence[PublicKey]
+) -> Unmet | None:
+    """Facts are compared last: that reads weights."""
+    first = next(lacking(certificate, member.base, policy, keys), None)
+    return first or unfit(certificate, member)
 
 
 def shortfall(path: Path, member: Member, policy: GatePolicy) -> str | None:
     """What this certificate lacks, all of it, to admit this worker; None when nothing does."""
     certificate = read_certificate(path)
     keys = [load_public_key(member.base / name) for name in policy.public_keys]
-    found = [
-        unsound(certificate, keys),
-        not_enough(certificate, policy),
-        other_prompts(certificate, member.base, policy),
-    ]
-    words = [said.removesuffix(f"; {AGAIN}") for said in found if said]
-    return "; ".join(words) or None
+    found = lacking(certificate, member.base, policy, keys)
+    return "; ".join(unmet.seen for unmet in found) or None
 
 
 def judged(certificate: Certificate) -> Standing:
@@ -88,48 +103,54 @@ def judged(certificate: Certificate) -> Standing:
     return Standing(verdict, f"the gate's verdict is {certificate.verdict}", certificate)
 
 
-def _void(certificate: Certificate, policy: GatePolicy, keys: Sequence[PublicKey]) -> str | None:
-    """What is wrong with it whatever the worker."""
-    return unsound(certificate, keys) or not_enough(certificate, policy)
+def lacking(
+    certificate: Certificate, base: Path, policy: GatePolicy, keys: Sequence[PublicKey]
+) -> Iterator[Unmet]:
+    """Everything that is wrong with it whatever the worker; without keys no signature is asked for.
+
+    `base` is the folder of the fleet's file.
+    """
+    yield from unsound(certificate, keys)
+    yield from not_enough(certificate, policy)
+    yield from other_prompts(certificate, base, policy)
 
 
-def unsound(certificate: Certificate, keys: Sequence[PublicKey]) -> str | None:
-    """Why its content or its signature cannot be trusted; without keys none is asked for."""
+def unsound(certificate: Certificate, keys: Sequence[PublicKey]) -> Iterator[Unmet]:
+    """Why its content or its signature cannot be trusted."""
     name = certificate.path.name
     if not certificate.is_intact:
-        return f"{name} was changed after it was written: its digest is another; {AGAIN}"
+        seen = f"{name} was changed after it was written: its digest is another"
+        lines = (f"- {certificate.digest}", f"+ {certificate.content_digest or 'none'}")
+        yield Unmet(seen, detail=lines)
     problem = signature_problem(certificate.digest, certificate.signature, keys) if keys else None
-    return f"{name} does not count: {problem}" if problem else None
+    if problem:
+        files = " or ".join(key.source for key in keys)
+        advice = f"run `draftgate gate --sign-key` with the private key of {files}, {RESTART}"
+        yield Unmet(f"{name} does not count: {problem}", advice)
 
 
-def not_enough(certificate: Certificate, policy: GatePolicy) -> str | None:
-    """Why it is not what this version and this fleet's gate ask for."""
-    return _other_version(certificate) or _too_little(certificate, policy)
+def not_enough(certificate: Certificate, policy: GatePolicy) -> Iterator[Unmet]:
+    """Why it is not what this version and this fleet's gate ask for.
 
-
-def _other_version(certificate: Certificate) -> str | None:
-    made_by = certificate.data.get("draftgate")
-    if made_by == __version__:
-        return None
-    return f"the certificate was made by draftgate {made_by}, this is {__version__}; {AGAIN}"
-
-
-def _too_little(certificate: Certificate, policy: GatePolicy) -> str | None:
-    """Why it shows less than the fleet asks for. What could not be asked is in its own words."""
-    made = certificate.data.get("policy")
+    What an engine cannot be asked has its own words, and counts as asked.
+    """
+    made_by, made = certificate.data.get("draftgate"), certificate.data.get("policy")
+    if made_by != __version__:
+        yield Unmet(f"the certificate was made by draftgate {made_by}, this is {__version__}")
     if made not in ("strict", policy.policy):
-        return (
-            f"the certificate was made with the policy {made}, the fleet asks for strict; {AGAIN}"
-        )
+        asked = f"the fleet asks for {policy.policy}"
+        yield Unmet(f"the certificate was made with the policy {made}, {asked}")
     suites = certificate.data.get("suites")
     known = suites if isinstance(suites, dict) else {}
-    lacking = [s for s in policy.suites if NOT_ASKED in str(known.get(s, NOT_ASKED))]
-    if lacking:
-        return f"the certificate says nothing of {', '.join(lacking)}; {AGAIN}"
+    unasked = [s for s in policy.suites if NOT_ASKED in str(known.get(s, NOT_ASKED))]
+    if unasked:
+        advice = f"run `draftgate gate` without --suites, {RESTART}"
+        yield Unmet(f"the certificate says nothing of {', '.join(unasked)}", advice)
     tokens = compared_tokens(certificate.data)
     if certificate.verdict == PASS and tokens < policy.min_tokens:
-        return f"{tokens} tokens were compared, the fleet asks for {policy.min_tokens}; {AGAIN}"
-    return None
+        seen = f"{tokens} tokens were compared, the fleet asks for {policy.min_tokens}"
+        advice = f"run `draftgate gate` with more prompts and without --per-type, {RESTART}"
+        yield Unmet(seen, advice)
 
 
 def compared_tokens(data: Mapping[str, Any]) -> int:
@@ -140,20 +161,27 @@ def compared_tokens(data: Mapping[str, Any]) -> int:
     return tokens if isinstance(tokens, int) else 0
 
 
-def other_prompts(certificate: Certificate, base: Path, policy: GatePolicy) -> str | None:
+def other_prompts(certificate: Certificate, base: Path, policy: GatePolicy) -> Iterator[Unmet]:
     """Why the prompts are not the fleet's; those that are not on this machine are not compared."""
     asked = certificate.data.get("prompts")
     source = asked.get("source") if isinstance(asked, dict) else None
     now = source_digest(prompts_path(base, policy.prompts))
-    if now is None or source == now:
-        return None
-    return f"the certificate is for other prompts than {policy.prompts} holds; {AGAIN}"
+    if now is not None and source != now:
+        advice = f"run `draftgate gate` without --prompts, {RESTART}"
+        lines = (f"- {source}", f"+ {now}")
+        yield Unmet(
+            f"the certificate is for other prompts than {policy.prompts} holds", advice, lines
+        )
 
 
-def unfit(certificate: Certificate, member: Member) -> str | None:
+def unfit(certificate: Certificate, member: Member) -> Unmet | None:
     """Which bound facts are not this worker's. Raises OSError when its files cannot be read."""
-    names = changed(certificate.data.get("subject"), subject(member), member.is_ours)
-    return f"the certificate is for another {', '.join(names)}; {AGAIN}" if names else None
+    found = differences(certificate, member)
+    if not found:
+        return None
+    names = ", ".join(difference.fact for difference in found)
+    lines = tuple(line for difference in found for line in difference.lines())
+    return Unmet(f"the certificate is for another {names}", detail=lines)
 
 
 def nearest(folder: Path, member: Member) -> Path | None:

@@ -17,7 +17,7 @@ from orchestrator.errors import InputError, OrchestratorError
 from orchestrator.gate.canonical import digest, finite, parse
 from orchestrator.gate.evidence import Arm, Divergence, Trial
 from orchestrator.gate.signature import SigningKey
-from orchestrator.gate.subject import launch_digest, subject
+from orchestrator.gate.subject import launch_digest, rendered, subject
 from orchestrator.hardware import noted
 
 FORMAT = 2
@@ -37,12 +37,17 @@ class Certificate:
     signature: Any
 
     @property
+    def content_digest(self) -> str | None:
+        """The digest of what it holds; None where that has no canonical form."""
+        try:
+            return digest(self.data)
+        except ValueError:
+            return None
+
+    @property
     def is_intact(self) -> bool:
         """Whether nobody has edited it since."""
-        try:
-            return digest(self.data) == self.digest
-        except ValueError:
-            return False
+        return self.content_digest == self.digest
 
     @property
     def verdict(self) -> str:
@@ -62,7 +67,7 @@ def make_certificate(trial: Trial, baseline: Member, candidate: Member) -> dict[
         "reasons": trial.reasons,
         "notes": [*trial.notes, *_unnamed_revisions(about)],
         "subject": about,
-        "arguments": candidate.launch.arguments,
+        "rendered": rendered(candidate),
         "baseline": {
             "worker": baseline.name,
             "arguments": baseline.launch.arguments,
@@ -105,7 +110,7 @@ def _arm(arm: Arm) -> dict[str, Any]:
         "name": arm.name,
         "worker": arm.worker,
         "boots": arm.boots,
-        "fingerprint": arm.fingerprint,
+        "fingerprint": arm.fingerprint or None,
         "seconds": round(arm.seconds, 3),
         "tokens": arm.tokens,
         "answers": sum(1 for answer in arm.answers.values() if answer),
@@ -139,7 +144,7 @@ def _unnamed_revisions(about: dict[str, Any]) -> list[str]:
 def _is_loose(hub: str) -> bool:
     """A commit's name is 40 hex digits; any other revision can move."""
     revision = hub.partition("@")[2]
-    return len(revision) != 40 or set(revision) > set("0123456789abcdef")
+    return len(revision) != 40 or not set("0123456789abcdef").issuperset(revision)
 
 
 def certificate_folder(deployment: Deployment) -> Path:

@@ -1,6 +1,7 @@
 """The two workers of a comparison: same engine, same model, same options but for speculation."""
 
 import difflib
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,7 +38,7 @@ def require_pair(baseline: Member, candidate: Member, is_control: bool) -> None:
 
 def launch_diff(baseline: Member, candidate: Member) -> tuple[str, ...]:
     """Every line in which the two rendered launches differ, addresses left out."""
-    return _diff(baseline.launch, candidate.launch)
+    return diff(baseline.launch, candidate.launch)
 
 
 def other_differences(baseline: Member, candidate: Member) -> tuple[str, ...]:
@@ -50,27 +51,27 @@ def other_differences(baseline: Member, candidate: Member) -> tuple[str, ...]:
     profile = candidate.profile.model_copy(
         update={"speculation": Plain(method="none"), "engine": native}
     )
-    return _diff(baseline.launch, candidate.adapter.render(profile, candidate.spec))
+    return diff(baseline.launch, candidate.adapter.render(profile, candidate.spec))
 
 
 def _without_guessing(options: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in options.items() if not any(word in k for word in _ABOUT_GUESSING)}
 
 
-def _diff(one: Launch, other: Launch) -> tuple[str, ...]:
-    lines = difflib.unified_diff(_lines(one), _lines(other), n=0, lineterm="")
-    return tuple(
-        f"{line[0]} {line[1:]}"
-        for line in lines
-        if line[:1] in "+-" and not line.startswith(("+++", "---"))
-    )
+def diff(one: Launch, other: Launch) -> tuple[str, ...]:
+    """The lines in which two launches differ, `- ` before one's and `+ ` before the other's."""
+    lines = difflib.unified_diff(lines_of(one), lines_of(other), n=0, lineterm="")
+    # Its two lines of a heading are known by their place: a lost `--option` begins as they do.
+    changes = itertools.islice(lines, 2, None)
+    return tuple(f"{line[0]} {line[1:]}" for line in changes if line[:1] in "+-")
 
 
-def _lines(launch: Launch) -> list[str]:
-    """An option and its value are one line: `--dtype float32`."""
-    lines = [" ".join(launch.command)]
+def lines_of(launch: Launch) -> list[str]:
+    """A launch without its address; an option and its value are one line: `--dtype float32`."""
+    lines = [" ".join(launch.command)] if launch.command else []
     for argument in launch.arguments:
-        is_value = lines[-1].startswith("-") and " " not in lines[-1] and argument[:1] != "-"
+        last = lines[-1] if lines else ""
+        is_value = last.startswith("-") and " " not in last and argument[:1] != "-"
         if is_value:
             lines[-1] += f" {argument}"
         else:

@@ -67,7 +67,7 @@ def message(digest: str) -> bytes:
 def load_key(path: Path) -> SigningKey:
     """A private key from PEM (PKCS #8, not encrypted).
 
-    Raises InputError when the file cannot be read, is no such key, or can be read by everybody.
+    Raises InputError when the file cannot be read, is no such key, or can be used by others.
     """
     _require_package()
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 — optional
@@ -76,13 +76,18 @@ def load_key(path: Path) -> SigningKey:
         load_pem_private_key,
     )
 
-    content = _read_private(path)
+    content = _read(path)
+    if b"PUBLIC KEY" in content and b"PRIVATE KEY" not in content:
+        raise InputError(f"{path}: a public key, and only a private one signs; {_other_half(path)}")
+    _require_private(path)
     try:
         key = load_pem_private_key(content, password=None)
     except TypeError:
         raise InputError(f"{path}: the key is encrypted; write it without a password") from None
     except (ValueError, UnsupportedAlgorithm):  # not passed on: it may quote the file
-        raise InputError(f"{path}: not a private key in PEM (PKCS #8)") from None
+        raise InputError(
+            f"{path}: not a private key in PEM (PKCS #8); `draftgate certificate keygen` makes one"
+        ) from None
     if not isinstance(key, ed25519.Ed25519PrivateKey):
         raise InputError(f"{path}: not an Ed25519 key; `draftgate certificate keygen` makes one")
     return SigningKey(key, str(path))
@@ -103,9 +108,13 @@ def load_public_key(path: Path) -> PublicKey:
     try:
         key = load_pem_public_key(content)
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise InputError(f"{path}: not a public key in PEM") from error
+        raise InputError(
+            f"{path}: not a public key in PEM; `draftgate certificate keygen` makes one"
+        ) from error
     if not isinstance(key, ed25519.Ed25519PublicKey):
-        raise InputError(f"{path}: not an Ed25519 public key")
+        raise InputError(
+            f"{path}: not an Ed25519 public key; `draftgate certificate keygen` makes one"
+        )
     return PublicKey(key, str(path))
 
 
@@ -159,21 +168,30 @@ def _is_signed(key: PublicKey, digest: str, value: Any) -> bool:
     return True
 
 
+def is_available() -> bool:
+    """Whether signatures can be made and checked here."""
+    return importlib.util.find_spec("cryptography") is not None
+
+
 def _require_package() -> None:
-    if importlib.util.find_spec("cryptography") is None:
+    if not is_available():
         message = "signatures need the package cryptography, which is not installed"
         raise InputError(f"{message}; pip install 'draftgate[sign]'")
 
 
-def _read_private(path: Path) -> bytes:
-    try:
-        mode = path.stat().st_mode
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
+def _other_half(path: Path) -> str:
+    """What to name instead of a public key, as `write_keys` names the two."""
+    beside = path.with_suffix("")
+    if path.suffix == ".pub" and beside.exists():
+        return f"name {beside}"
+    return "name the file that `draftgate certificate keygen` wrote beside it, without .pub"
+
+
+def _require_private(path: Path) -> None:
+    mode = path.stat().st_mode
     if mode & _FORBIDDEN:
         shown = oct(stat.S_IMODE(mode))
         raise InputError(f"{path}: others may use this private key ({shown}); chmod 600 {path}")
-    return _read(path)
 
 
 def _read(path: Path) -> bytes:

@@ -71,8 +71,17 @@ def subject(member: Member) -> dict[str, Any]:
 
 def launch_digest(member: Member) -> str:
     """SHA-256 of the rendered launch; the path of the draft does not matter, its content does."""
+    return member.launch.digest(_stand_ins(member))
+
+
+def rendered(member: Member) -> dict[str, Any]:
+    """What `launch_digest` is over: arguments, environment and files, with `draft` for its path."""
+    return dict(member.launch.content(_stand_ins(member)))
+
+
+def _stand_ins(member: Member) -> dict[str, str]:
     draft = draft_of(member.profile, member.spec.model)
-    return member.launch.digest({draft: "draft"} if draft else {})
+    return {draft: "draft"} if draft else {}
 
 
 def changed(proved: Any, now: Mapping[str, Any], is_ours: bool) -> list[str]:
@@ -80,12 +89,17 @@ def changed(proved: Any, now: Mapping[str, Any], is_ours: bool) -> list[str]:
 
     Of a worker that somebody else runs, what cannot be known from here is not compared.
     """
-    before, after = _facts(proved), _facts(now)
-    skipped = () if is_ours else now["unknown"]
+    before, after = facts(proved), facts(now)
+    skipped = not_compared(now, is_ours)
     return [k for k, v in after.items() if k not in skipped and before.get(k, ...) != v]
 
 
-def _facts(data: Any) -> dict[str, Any]:
+def not_compared(now: Mapping[str, Any], is_ours: bool) -> tuple[str, ...]:
+    """Names of the facts that cannot be known from here of a worker that somebody else runs."""
+    return () if is_ours else tuple(now["unknown"])
+
+
+def facts(data: Any) -> dict[str, Any]:
     """The subject flat, one entry for each fact that can differ by itself."""
     if not isinstance(data, dict):
         return {}

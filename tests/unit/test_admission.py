@@ -1,5 +1,6 @@
 """A certificate admits exactly one engine build, weights, launch and machine, and only a pass."""
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -9,13 +10,20 @@ from typing import Any
 import pytest
 
 from adapters.launch import Model
+from orchestrator import __version__
 from orchestrator.build import Build
 from orchestrator.deployment import Member
 from orchestrator.fleet import GatePolicy
-from orchestrator.gate.admission import objection, standing
-from orchestrator.gate.certificate import certificate_path
+from orchestrator.gate.admission import (
+    lacking,
+    objection,
+    other_prompts,
+    shortfall,
+    standing,
+)
+from orchestrator.gate.certificate import certificate_path, read_certificate
 from orchestrator.gate.evidence import SUITES
-from orchestrator.gate.signature import load_key, write_keys
+from orchestrator.gate.signature import load_key, load_public_key, write_keys
 from orchestrator.gate.subject import subject
 from orchestrator.hardware import hardware
 from tests.unit.certified import DRAFTED, POLICY, Spec, certify, lay_out, member
@@ -295,6 +303,44 @@ def test_what_is_missing_and_what_failed_are_told_apart(base: Path, folder: Path
     assert standing(folder, member(base), POLICY).verdict == "fail"
 
 
+def test_all_that_is_lacking_is_told_at_once(base: Path, folder: Path) -> None:
+    """Each with what to do: the first alone is what the router says."""
+    suites = {**dict.fromkeys(SUITES, "ran"), "long": "not asked for"}
+    rates = {"all": {"tokens": 5}}
+    path = certify(
+        folder, member(base), draftgate="0.0.1", policy="numerics", suites=suites, rates=rates
+    )
+    write_keys(base / "ours")
+    keys = [load_public_key(base / "ours.pub")]
+    found = list(lacking(read_certificate(path), base, POLICY, keys))
+    restart = "then start the router again"
+    assert [(unmet.seen, unmet.advice) for unmet in found] == [
+        (
+            f"{path.name} does not count: it is not signed",
+            "run `draftgate gate --sign-key` with the private key of "
+            f"{base / 'ours.pub'}, {restart}",
+        ),
+        (
+            f"the certificate was made by draftgate 0.0.1, this is {__version__}",
+            f"run `draftgate gate`, {restart}",
+        ),
+        (
+            "the certificate was made with the policy numerics, the fleet asks for strict",
+            f"run `draftgate gate`, {restart}",
+        ),
+        (
+            "the certificate says nothing of long",
+            f"run `draftgate gate` without --suites, {restart}",
+        ),
+        (
+            "5 tokens were compared, the fleet asks for 1000",
+            f"run `draftgate gate` with more prompts and without --per-type, {restart}",
+        ),
+    ]
+    assert shortfall(path, member(base), POLICY) == "; ".join(u.seen for u in found[1:])
+    assert objection(folder, member(base), POLICY) == str(found[1])
+
+
 # Signatures.
 
 
@@ -303,7 +349,10 @@ def test_with_public_keys_a_certificate_must_be_signed_by_one(base: Path, folder
     write_keys(base / "theirs")
     policy = GatePolicy(public_keys=("ours.pub",))
     name = certificate_path(folder, member(base)).name
-    assert objection(folder, member(base), policy) == f"{name} does not count: it is not signed"
+    assert objection(folder, member(base), policy) == (
+        f"{name} does not count: it is not signed; run `draftgate gate --sign-key` with the "
+        f"private key of {base / 'ours.pub'}, then start the router again"
+    )
     certify(folder, member(base), load_key(base / "theirs"))
     assert "it is signed with another key (sha256:" in str(objection(folder, member(base), policy))
     certify(folder, member(base), load_key(base / "ours"))
@@ -319,7 +368,7 @@ def test_an_edit_with_a_new_digest_does_not_pass_for_signed(base: Path, folder: 
     forged = json.loads(path.read_text()) | {"signature": good["signature"]}
     path.write_text(json.dumps(forged))
     said = objection(folder, member(base), GatePolicy(public_keys=("ours.pub",)))
-    assert said == f"{path.name} does not count: its signature is wrong"
+    assert str(said).startswith(f"{path.name} does not count: its signature is wrong; run ")
 
 
 def test_a_public_key_that_is_not_there_is_an_objection(base: Path, folder: Path) -> None:
@@ -350,5 +399,7 @@ def test_other_prompts_are_an_objection(base: Path) -> None:
     (base / "prompts").mkdir()
     (base / "prompts" / "own.jsonl").write_text("{}")
     assert "for other prompts than prompts holds" in str(objection(base, candidate, POLICY))
+    found = next(other_prompts(read_certificate(certificate_path(base, candidate)), base, POLICY))
+    assert found.detail[1] == f"+ {hashlib.sha256(b'{}').hexdigest()}"
     elsewhere = POLICY.model_copy(update={"prompts": "not-here"})
     assert objection(base, candidate, elsewhere) is None, "what is not here is not compared"

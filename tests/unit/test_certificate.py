@@ -1,5 +1,6 @@
 """A certificate says all that its verdict rests on, and is written whole or not at all."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any, NoReturn
@@ -48,6 +49,11 @@ def test_a_certificate_says_what_its_verdict_rests_on(base: Path, folder: Path) 
     source = source_digest(shipped("prompts"))
     assert data["prompts"] == {"digest": "x", "count": 1, "source": source}
     assert data["baseline"]["launch"] == data["subject"]["launch"]
+    arguments = data["rendered"]["arguments"]
+    assert arguments[arguments.index("--spec-draft-model") + 1] == "draft"
+    content = json.dumps(data["rendered"], sort_keys=True).encode()
+    assert hashlib.sha256(content).hexdigest() == data["subject"]["launch"]
+    assert str(base) not in json.dumps(data["rendered"])
     assert data["rates"]["all"]["high"] == 1.5
     assert data["sampled"]["detectable"] == 0.1
     assert str(base) not in json.dumps(data["subject"])
@@ -198,6 +204,9 @@ def test_a_hub_id_without_a_commit_is_noted(base: Path) -> None:
     model = Model("small", "org/model", 2048, {"draft_model": "org/draft"}, "a" * 40)
     data = make_certificate(trial(), member(base), member(base, model=model))
     assert data["notes"] == ["org/draft names no commit: what it stands for may change unseen"]
+    branch = Model("small", "org/model", 2048, {"draft_model": "org/draft"}, "z" * 40)
+    data = make_certificate(trial(), member(base), member(base, model=branch))
+    assert data["notes"][0].startswith(f"org/model@{branch.revision} names no commit")
 
 
 def test_it_cannot_be_written_with_what_json_does_not_know(base: Path, folder: Path) -> None:

@@ -11,6 +11,7 @@ from adapters.problem import Problem, path_text
 from orchestrator import deployment as module
 from orchestrator.deployment import Deployment, read_deployment
 from orchestrator.errors import EngineError, InputError
+from orchestrator.gate.signature import write_keys
 
 HEAD = "fleet: f\nmodels: {small: {target: m.gguf, context: 2048, drafts: {eagle3: head.gguf}}}\n"
 PLAIN = "  - {name: plain-0, engine: llama_cpp, model: small, profile: plain, port: 8501}\n"
@@ -67,6 +68,46 @@ def problems(deployment: Deployment) -> list[Problem]:
 
 def told(deployment: Deployment) -> list[str]:
     return [str(p).splitlines()[0] for p in problems(deployment)]
+
+
+def test_public_keys_that_cannot_be_used_are_errors(read: Read, tmp_path: Path) -> None:
+    """All at once, each in its place: no certificate would ever be admitted."""
+    write_keys(tmp_path / "gate")
+    (tmp_path / "x.pub").write_text("ssh-ed25519 AAAA me@here")
+    found = read(GOOD + "gate: {public_keys: [gate.pub, nowhere.pub, gate, x.pub]}\n")
+    told = [str(p) for p in problems(found) if p.is_fatal]
+    name = "name the .pub that `draftgate certificate keygen` wrote, from this file's folder"
+    hint = f"\n    hint: {name}"
+    cannot = "certificates cannot be checked with it"
+    assert told == [
+        f"fleet.yaml:6:32: gate.public_keys[1]: {cannot}: {tmp_path / 'nowhere.pub'}: "
+        f"No such file or directory [public-key]{hint}",
+        f"fleet.yaml:6:45: gate.public_keys[2]: {cannot}: {tmp_path / 'gate'}: "
+        f"a private key; the public one is in the file ending in .pub [public-key]{hint}",
+        f"fleet.yaml:6:51: gate.public_keys[3]: {cannot}: {tmp_path / 'x.pub'}: not a public key "
+        f"in PEM; `draftgate certificate keygen` makes one [public-key]{hint}",
+    ]
+    assert not found.is_usable
+    assert told_of(read(GOOD + "gate: {public_keys: [gate.pub]}\n"), "public-key") == []
+
+
+def test_without_the_package_signatures_are_not_checked(
+    read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A warning: the fleet's file is not wrong, so that CI can still check it."""
+    monkeypatch.setattr(module, "is_available", lambda: False)
+    found = read(GOOD + "gate: {public_keys: [nowhere.pub]}\n")
+    assert told_of(found, "no-signing") == [
+        "fleet.yaml:6:21: warning: gate.public_keys: signatures cannot be checked here: the "
+        "package cryptography is not installed [no-signing]\n"
+        "    hint: pip install 'draftgate[sign]'"
+    ]
+    assert found.is_usable
+    assert told_of(read(), "no-signing") == []
+
+
+def told_of(deployment: Deployment, code: str) -> list[str]:
+    return [str(p) for p in deployment.problems if p.code == code]
 
 
 def test_paths_that_lead_nowhere_are_told(read: Read, tmp_path: Path) -> None:

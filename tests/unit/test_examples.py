@@ -23,6 +23,7 @@ from orchestrator.errors import (
     InputError,
     OrchestratorError,
 )
+from orchestrator.gate.signature import write_keys
 from orchestrator.release import ANSWER_S, CONFIRMING, ROLLBACK, Release
 
 ROOT = Path(__file__).parents[2]
@@ -177,7 +178,9 @@ def test_the_fleet_in_the_config_map_is_sound(
     monkeypatch.setattr(deployment, "find_command", lambda *_: ("/bin/engine",))
     monkeypatch.setattr(deployment, "ask_version", lambda *_: ADAPTERS["vllm"].SUPPORTED[-1].name)
     for name, text in one("kubernetes/gate-job.yaml", "ConfigMap")["data"].items():
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text.replace("/etc/draftgate", str(tmp_path)))
+    (tmp_path / "gate.pub").unlink()
+    write_keys(tmp_path / "gate")
     found = read_deployment(tmp_path / "fleet.yaml")
     assert [str(p) for p in found.problems if p.is_fatal] == []
     assert [member.name for member in found.members] == ["plain-0", "edit-0"]

@@ -56,6 +56,14 @@ def test_any_other_difference_is_an_error_that_shows_it(
     assert line in str(raised.value)
 
 
+def test_an_option_of_the_baseline_alone_is_an_error_too(plain: Member, tmp_path: Path) -> None:
+    more = changed(plain, args={"threads": 2, "repack": False})
+    with pytest.raises(InputError, match="differ in more than speculation") as raised:
+        require_pair(more, member(tmp_path, NGRAM), is_control=False)
+    assert "  - --threads 2\n" in str(raised.value)
+    assert other_differences(more, plain) == ("- --threads 2", "- --no-repack")
+
+
 def test_native_options_about_guessing_are_speculation(plain: Member, tmp_path: Path) -> None:
     candidate = member(tmp_path, DRAFTED)
     native = {"llama_cpp": {"gpu-layers-draft": 0}}

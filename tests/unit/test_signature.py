@@ -144,6 +144,18 @@ def test_other_files_are_no_public_keys(keys: Path, tmp_path: Path) -> None:
         load_public_key(tmp_path / "x.pub")
 
 
+def test_a_public_key_given_as_the_private_one_is_said_to_be_one(keys: Path) -> None:
+    """Also where others may read it, as they may: that is not what is wrong."""
+    wrong = keys.with_name("gate.pub")
+    with pytest.raises(InputError) as caught:
+        load_key(wrong)
+    said = f"{wrong}: a public key, and only a private one signs"
+    assert str(caught.value) == f"{said}; name {keys}"
+    keys.rename(keys.with_name("elsewhere"))
+    with pytest.raises(InputError, match=r"wrote beside it, without \.pub"):
+        load_key(wrong)
+
+
 def test_a_key_that_is_printed_shows_its_fingerprint_only(keys: Path) -> None:
     key = load_key(keys)
     assert repr(key) == str(key) == f"SigningKey({key.public.fingerprint})"
