@@ -17,13 +17,15 @@ from orchestrator.fleet import GatePolicy, engine_url
 from orchestrator.fleet_file import show_warnings
 from orchestrator.gate.evidence import SUITES, Policy, Trial
 from orchestrator.gate.journal import finish_run
-from orchestrator.gate.prompt import prompts_path, read_prompts, source_digest
+from orchestrator.gate.prompt import prompts_path, read_prompts, source_digest, unknown_types
 from orchestrator.gate.report.data import as_json as trial_json
 from orchestrator.gate.report.summary import summary_lines
 from orchestrator.gate.report.write import write_reports
 from orchestrator.gate.run import Settings
 from orchestrator.gate.trials import Pair, try_fleet, try_urls
+from orchestrator.gate.unanswered import unanswered
 from orchestrator.gate.verdict import Rules
+from orchestrator.shipped import shipped
 from orchestrator.state import StateFolder
 
 T = TypeVar("T")
@@ -99,8 +101,28 @@ def command(fleet: Path | None, **options: Any) -> int:
     base = deployment.file.resolve().parent
     file = asked.prompts or prompts_path(base, policy.prompts)
     settings = _settings(asked, policy, file, base / policy.reports)
+    notes = _notes(deployment, file, settings)
     folder = StateFolder(deployment.file)
-    return _conclude(_run(try_fleet(deployment, folder, pairs, settings)), settings, asked.as_json)
+    trials = _run(try_fleet(deployment, folder, pairs, settings))
+    trials = [_noted(trial, settings, notes) for trial in trials]
+    return _conclude(trials, settings, base, asked.as_json)
+
+
+def _notes(deployment: Deployment, prompts: Path, settings: Settings) -> list[str]:
+    """Said now and in the reports. The prompts that come with draftgate have types of their own."""
+    types = {rule.type for rule in deployment.require().types}
+    if not types or prompts == shipped("prompts"):
+        return []
+    notes = unknown_types(settings.prompts, types)
+    for note in notes:
+        _talk(f"warning: {note}")
+    return notes
+
+
+def _noted(trial: Trial, settings: Settings, notes: Sequence[str] = ()) -> Trial:
+    """With what only the files of prompts tell."""
+    found = unanswered(trial, settings.prompts)
+    return replace(trial, notes=(*found, *trial.notes, *notes))
 
 
 def _settings(asked: _Asked, policy: GatePolicy, prompts: Path, reports: Path) -> Settings:
@@ -146,7 +168,7 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         try:
             return await task
         except asyncio.CancelledError:
-            kept = "answers are kept, sampled draws are not: run it again to go on"
+            kept = "answers and draws are kept: run it again to go on"
             if told:
                 raise OrchestratorError(f"ended by {told[0]}; {kept}") from None
             _talk(kept)
@@ -176,7 +198,8 @@ def _gate_urls(asked: _Asked) -> int:
     except ValueError as error:
         raise InputError(f"--baseline, --candidate: {error}") from error
     settings = _settings(asked, GatePolicy(), asked.prompts, Path("reports"))
-    return _conclude([_run(try_urls(*urls, settings))], settings, asked.as_json)
+    trial = _noted(_run(try_urls(*urls, settings)), settings)
+    return _conclude([trial], settings, Path.cwd(), asked.as_json)
 
 
 def _choose(deployment: Deployment, asked: _Asked) -> list[Pair]:
@@ -233,12 +256,12 @@ def routed(deployment: Deployment) -> list[Member]:
     return list(chosen.values())
 
 
-def _conclude(trials: Sequence[Trial], settings: Settings, as_json: bool) -> int:
+def _conclude(trials: Sequence[Trial], settings: Settings, base: Path, as_json: bool) -> int:
     texts = {prompt.id: prompt.text for prompt in settings.prompts}
     lines: list[str] = []
     for trial in trials:
         folder = Path(trial.answers_folder or settings.reports).parent
-        written = write_reports(folder, trial, texts)
+        written = write_reports(folder, trial, texts, base)
         lines += summary_lines(trial, texts, written)
     for answers in {f for t in trials for f in (t.answers_folder, t.plain_answers_folder) if f}:
         finish_run(Path(answers))

@@ -42,7 +42,8 @@ def command(fleet: Path, dry_run: bool, detach: bool, only: tuple[str, ...]) -> 
 
 def _say_up() -> None:
     with contextlib.suppress(OSError):  # nobody listens any more: no reason to end workers
-        click.echo("up: every worker is ready; `draftgate down` (or ctrl-C here) ends them")
+        here = " (or ctrl-C here)" if sys.stdin.isatty() and sys.stdout.isatty() else ""
+        click.echo(f"up: every worker is ready; `draftgate down`{here} ends them")
 
 
 def _show_plan(deployment: Deployment, folder: StateFolder, only: tuple[str, ...]) -> int:

@@ -13,7 +13,7 @@ import msgspec
 from adapters.exchange import Call, Generation
 from adapters.metric import read_metrics, read_positions, rise
 from orchestrator.errors import EngineError, EngineGoneError
-from orchestrator.gate.endpoint import Endpoint
+from orchestrator.gate.endpoint import Endpoint, changed_fingerprint
 from orchestrator.gate.evidence import Arm, Question
 from orchestrator.gate.journal import Journal
 from orchestrator.gate.progress import ArmProgress
@@ -69,7 +69,7 @@ class Collection:
         if before != after:
             self.journal.begin_anew()
             message = f"another engine answered on {self.endpoint.url} during arm {self.name}"
-            raise EngineError(f"{message}: its fingerprint went from {before} to {after}")
+            raise EngineError(f"{message}: {changed_fingerprint(before, after)}")
         return self._arm(answers, errors, before)
 
     def _go_on_with(self, fingerprint: str) -> None:
@@ -143,8 +143,8 @@ class Collection:
         talk = api.generate(self.endpoint.model, request, how(question))
         try:
             answer, seconds = await timed(client, talk)
-        except EngineGoneError:
-            raise
+        except EngineGoneError as error:
+            raise EngineGoneError(f"{error}, while it was asked {question.id}") from error
         except EngineError as error:
             errors[question.id] = str(error)
             self.journal.failed(question, str(error))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from orchestrator.gate.endpoint import told_fingerprint
 from orchestrator.gate.evidence import Arm, Finding, Question
 
 # Without an answer to these nothing was compared; the others are features that an engine may lack.
@@ -57,9 +58,9 @@ def fingerprint_lacks(*sides: Sequence[Arm]) -> list[str]:
     """Arms of one side that were not answered by the same configuration, as engines tell it."""
     return [
         f"{' and '.join(arm.name for arm in arms)} were answered by engines of different "
-        f"configurations: fingerprints {', '.join(sorted({arm.fingerprint for arm in arms}))}"
+        f"configurations: fingerprints {', '.join(told)}"
         for arms in sides
-        if len({arm.fingerprint for arm in arms}) > 1
+        if len(told := sorted({told_fingerprint(arm.fingerprint) for arm in arms})) > 1
     ]
 
 

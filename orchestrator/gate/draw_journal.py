@@ -13,6 +13,7 @@ import msgspec
 
 from adapters.exchange import Candidate, Draws
 from orchestrator.errors import EngineError
+from orchestrator.gate.endpoint import changed_fingerprint
 from orchestrator.gate.journal import append_line, read_lines, remove
 
 Ids: TypeAlias = tuple[int, ...]
@@ -75,7 +76,7 @@ class DrawJournal:
         is forgotten. Raises EngineError when it is another one than told this run."""
         is_same = self._fingerprint in (None, fingerprint)
         if self._has_begun and not is_same:
-            change = f"its fingerprint went from {self._fingerprint} to {fingerprint}"
+            change = changed_fingerprint(self._fingerprint or "", fingerprint)
             raise EngineError(f"another engine answers than was sampled before: {change}")
         if not self._has_begun and not (is_same and is_known):
             self.forget()

@@ -26,11 +26,11 @@ from orchestrator.gate.conditional import (
 )
 from orchestrator.gate.context import Path, wanted
 from orchestrator.gate.draw_journal import DrawJournal
-from orchestrator.gate.endpoint import Endpoint
+from orchestrator.gate.endpoint import Endpoint, changed_fingerprint
 from orchestrator.gate.evidence import Sampled
 from orchestrator.gate.mmd import mmd_p_value
 from orchestrator.gate.power import WANTED_POWER, Power
-from orchestrator.gate.progress import Say
+from orchestrator.gate.progress import DrawProgress, Say
 from orchestrator.gate.sampled import LOOKS, SampledSettings, Shown, conclude, fails
 from orchestrator.wire import engine_client, hold, read_counters
 
@@ -100,7 +100,7 @@ async def _same_engine(endpoint: Endpoint, journal: DrawJournal) -> AsyncIterato
     if before != after:
         journal.forget()
         message = f"another engine answered on {endpoint.url} while it was sampled"
-        raise EngineError(f"{message}: its fingerprint went from {before} to {after}")
+        raise EngineError(f"{message}: {changed_fingerprint(before, after)}")
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,7 @@ class Sampling:
         self._prefixes = {prefix.id: prefix.ids for prefix in prefixes}
         self._settings = settings
         self._say = say
+        self._progress = DrawProgress(say)
         self._seed = settings.seed
         self._planned = 0  # draws for each prefix
         self._told: dict[str, dict[Path, tuple[Candidate, ...]]] = {}
@@ -152,7 +153,9 @@ class Sampling:
     async def score(self, plain: Endpoint) -> None:
         """Plan the number of draws, and get from plain all that they will be compared with."""
         settings = self._settings
-        async with _same_engine(plain, self._kept.plain) as line:
+        engine = _same_engine(plain, self._kept.plain)
+        async with self._progress.telling(plain.name), engine as line:
+            self._progress.begin("planning the draws")
             await self._plan(line)
             await self._sample(line, self._plain_strings, settings.strings, settings.string_length)
             if not settings.is_told:
@@ -164,13 +167,15 @@ class Sampling:
     async def draw(self, speculating: Endpoint) -> None:
         """Draw for the next look, and look. What is drafted for strings does not count."""
         settings, journal, look = self._settings, self._kept.speculating, len(self._p_values)
-        async with _same_engine(speculating, journal) as line:
-            await self._sample(line, self._strings, settings.strings, settings.string_length)
-            drafted = await self._draw_counted(line, round(self._planned * LOOKS[look][0]))
-        if look == len(journal.counted):
-            journal.count(drafted)
-        self._drafted = _sum(self._drafted, journal.counted[look])
-        await asyncio.to_thread(self._look)
+        async with self._progress.telling(speculating.name):
+            async with _same_engine(speculating, journal) as line:
+                await self._sample(line, self._strings, settings.strings, settings.string_length)
+                drafted = await self._draw_counted(line, round(self._planned * LOOKS[look][0]))
+            if look == len(journal.counted):
+                journal.count(drafted)
+            self._drafted = _sum(self._drafted, journal.counted[look])
+            self._progress.begin(f"look {look + 1} of {len(LOOKS)}, comparing what was drawn")
+            await asyncio.to_thread(self._look)
 
     async def _draw_counted(self, line: _Line, count: int) -> float | None:
         """What the engine drafts for it; of draws kept from an earlier run, the journal knows."""
@@ -238,14 +243,26 @@ class Sampling:
 
     async def _sample(self, line: _Line, into: Drawn, count: int, length: int) -> None:
         """Bring every prefix up to `count` draws."""
+        self._tell_of(into)
         for prefix in list(self._prefixes):
             drawn = into.setdefault(prefix, [])
             try:
                 while len(drawn) < count:
                     draws = self._next(min(count - len(drawn), _AT_ONCE), length)
+                    are_kept = line.journal.drawn(self._prefixes[prefix], draws) is not None
                     drawn += await line.sample(self._prefixes[prefix], draws)
+                    self._progress.drew(draws.count, are_kept)
             except EngineError as error:
                 self._leave_out(prefix, error)
+
+    def _tell_of(self, into: Drawn) -> None:
+        """The most that the whole run draws of this kind: a look that fails ends it before."""
+        are_whole = into is self._strings or into is self._plain_strings
+        most = (self._settings.strings if are_whole else self._planned) * len(self._prefixes)
+        what = "whole answers" if are_whole else "next tokens"
+        if into is self._speculating:
+            what = f"{what}, look {len(self._p_values) + 1} of {len(LOOKS)}"
+        self._progress.begin(what, sum(map(len, into.values())), most)
 
     def _next(self, count: int, length: int) -> Draws:
         """Seeds are never used twice: draws that share one go together, whatever the prefix."""

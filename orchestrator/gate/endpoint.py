@@ -26,6 +26,16 @@ class Endpoint:
     is_known: bool = False
 
 
+def told_fingerprint(fingerprint: str) -> str:
+    """For messages: some engines tell none."""
+    return fingerprint or "none"
+
+
+def changed_fingerprint(before: str, after: str) -> str:
+    """For messages: how an engine is known to be another one."""
+    return f"its fingerprint went from {told_fingerprint(before)} to {told_fingerprint(after)}"
+
+
 async def find_endpoint(url: str) -> Endpoint:
     """An engine that somebody else started: which one it is, and what its model is called.
 

@@ -1,22 +1,45 @@
 """Progress of a run in lines for people: how far each arm is, and about how long it takes."""
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 PAUSE_S = 10.0
 
 Say = Callable[[str], None]
+Clock = Callable[[], float]
+
+
+class Pace:
+    """How fast something goes that is counted from now on."""
+
+    def __init__(self, clock: Clock = time.monotonic):
+        self._clock = clock
+        self._start = clock()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it was begun."""
+        return self._clock() - self._start
+
+    def left(self, done: int, left: int) -> str:
+        """In words, how long what is left takes at the pace of what is done; "" where unknown."""
+        if not left or not done:
+            return ""
+        return f"about {duration(self.elapsed / done * left)} left"
 
 
 class Progress:
     """Counts questions over all arms of a run; `say` gets a line at most every ten seconds."""
 
-    def __init__(self, say: Say, total: int, clock: Callable[[], float] = time.monotonic):
+    def __init__(self, say: Say, total: int, clock: Clock = time.monotonic):
         self.say = say
         self._total = total
         self._clock = clock
-        self._start = self._told = clock()
+        self._pace = Pace(clock)
+        self._told = clock()
         self._done = 0
         self._kept = 0
         self._arms: dict[str, tuple[int, int]] = {}
@@ -47,11 +70,8 @@ class Progress:
         """Every arm under way, and the time left at the pace so far, starts included."""
         under_way = {name: pair for name, pair in self._arms.items() if pair[0] < pair[1]}
         arms = ", ".join(f"{name} {done} of {of}" for name, (done, of) in under_way.items())
-        left = max(0, self._total - self._kept - self._done)
-        if not left or not self._done:
-            return arms
-        seconds = (self._clock() - self._start) / self._done * left
-        return f"{arms}; about {duration(seconds)} left"
+        left = self._pace.left(self._done, max(0, self._total - self._kept - self._done))
+        return f"{arms}; {left}" if left else arms
 
 
 @dataclass(frozen=True)
@@ -68,6 +88,54 @@ class ArmProgress:
     def answered(self) -> None:
         """See Progress."""
         self.whole.answered(self.arm)
+
+
+class DrawProgress:
+    """What the test of sampled output is at. `begin` says what comes next and how many draws it
+    takes at most; without a number only the time is told."""
+
+    def __init__(self, say: Say, clock: Clock = time.monotonic):
+        self._say = say
+        self._clock = clock
+        self._engine = ""
+        self.begin("")
+
+    def begin(self, what: str, done: int = 0, most: int | None = None) -> None:
+        """`done` draws of at most `most` are there already."""
+        self._what, self._most = what, most
+        self._first = self._done = done
+        self._pace = Pace(self._clock)
+
+    def drew(self, count: int, are_kept: bool = False) -> None:
+        """So many draws more; those kept from an earlier run say nothing of the pace."""
+        self._done += count
+        self._first += count if are_kept else 0
+
+    def line(self) -> str:
+        """How far it is, and at most how long it takes at the pace since it was begun."""
+        head = f"sampled: {self._engine}: {self._what}"
+        if self._most is None:
+            return f"{head}, {duration(self._pace.elapsed)} so far"
+        left = self._pace.left(self._done - self._first, max(0, self._most - self._done))
+        told = f"{head}: {self._done:,} of at most {self._most:,} draws"
+        return f"{told}; {left} at most" if left else told
+
+    @asynccontextmanager
+    async def telling(self, engine: str, pause_s: float = PAUSE_S) -> AsyncIterator[None]:
+        """A line each `pause_s` seconds while the block runs, however long one answer takes."""
+        self._engine = engine
+
+        async def tell() -> None:
+            while True:
+                await asyncio.sleep(pause_s)
+                self._say(self.line())
+
+        teller = asyncio.create_task(tell())
+        try:
+            yield
+        finally:
+            teller.cancel()
+            await asyncio.wait([teller])
 
 
 def duration(seconds: float) -> str:

@@ -2,19 +2,22 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from adapters.problem import Place, Problem, sort_problems
+from adapters.problem import Place, Problem, did_you_mean, sort_problems
+from orchestrator.classify import DEFAULT_TYPE
 from orchestrator.errors import InputError
 from orchestrator.shipped import shipped
 
 DEFAULT_MAX_TOKENS = 96
+# Text comes to 3 to 6 bytes a token, and no text to this many: more of them cannot fit.
+_MOST_BYTES_A_TOKEN = 32
 # Fields of the OpenAI API that a misspelled name may have meant.
 _KNOWN = (
     "frequency_penalty",
@@ -47,6 +50,13 @@ class Prompt:
     id: str
     type: str
     request: dict[str, Any]
+    place: Place | None = field(default=None, compare=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes of what is asked: tokens are no more where each stands for a byte at least."""
+        asked = self.request.get("prompt") or [m.get("content") for m in self.request["messages"]]
+        return len(str(asked).encode(errors="replace"))
 
     @property
     def text(self) -> str:
@@ -81,6 +91,48 @@ def read_prompts(path: Path, per_type: int | None = None) -> list[Prompt]:
     if problems:
         raise InputError(sort_problems(problems))
     return _first_of_each(prompts, per_type)
+
+
+def require_fitting(prompts: Sequence[Prompt], context: int | None) -> None:
+    """Raises InputError for prompts that a context of so many tokens cannot hold.
+
+    Those that only may be too long are asked: the engine knows.
+    """
+    if context is None:
+        return
+    most = context * _MOST_BYTES_A_TOKEN
+    problems = [_too_long(prompt, context) for prompt in prompts if prompt.size > most]
+    if problems:
+        raise InputError(problems)
+
+
+def _too_long(prompt: Prompt, context: int) -> Problem:
+    told = f"{prompt.id!r} has {prompt.size:,} bytes"
+    message = f"{told}, which the model's context of {context:,} tokens cannot hold"
+    hint = "shorten it, or give the model a longer context (in a fleet: models.<name>.context)"
+    return Problem(("prompt",), message, hint, place=prompt.place)
+
+
+def unknown_types(prompts: Sequence[Prompt], known: Collection[str]) -> list[str]:
+    """Types that no rule of the fleet gives, in words, with where they stand first.
+
+    They are judged as classes of their own, so that a misspelled one would pass for a new one.
+    """
+    known = {*known, DEFAULT_TYPE}
+    first: dict[str, Prompt] = {}
+    for prompt in prompts:
+        if prompt.type not in known:
+            first.setdefault(prompt.type, prompt)
+    return [
+        f"{told_prompt(prompt)}: the fleet knows no type {name!r}: {did_you_mean(name, known)}"
+        for name, prompt in first.items()
+    ]
+
+
+def told_prompt(prompt: Prompt) -> str:
+    """Which one it is, for people who look for it in their files."""
+    place = f"{prompt.place.file}:{prompt.place.line}, " if prompt.place else ""
+    return f"prompt {prompt.id!r} ({place}{prompt.size:,} bytes)"
 
 
 def prompts_path(base: Path, named: str) -> Path:
@@ -139,7 +191,7 @@ def _prompt(place: Place, text: str) -> Prompt | list[Problem]:
     request = {k: v for k, v in data.items() if k not in ("id", "type", "temperature")}
     request.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
     name = str(data.get("id") or f"{Path(place.file).stem}:{place.line}")
-    return Prompt(name, str(data.get("type", "default")), request)
+    return Prompt(name, data.get("type", DEFAULT_TYPE), request, place)
 
 
 def _problems(data: dict[str, Any]) -> Iterator[Problem]:
@@ -155,6 +207,7 @@ def _problems(data: dict[str, Any]) -> Iterator[Problem]:
     if data.get("temperature", 0) != 0:
         message = f"is {data['temperature']!r}, but greedy answers are compared"
         yield Problem(("temperature",), message, "leave it out")
+    yield from _type_problems(data)
     yield from _limit_problems(data)
     yield from _text_problems(data)
     yield from _name_problems(data)
@@ -172,6 +225,14 @@ def _structure_problems(data: dict[str, Any]) -> Iterator[Problem]:
         yield Problem(("tools",), "must be a list of tools, and not empty")
     if "tools" in data and "messages" not in data:
         yield Problem(("tools",), "are for chats", "write the line with messages")
+
+
+def _type_problems(data: dict[str, Any]) -> Iterator[Problem]:
+    """Types are free names, but one that reads like another, or like none, is a slip."""
+    name = data.get("type", DEFAULT_TYPE)
+    if not (isinstance(name, str) and name and name == name.strip() and name.isprintable()):
+        message = f"must be a name without white space around it, found {name!r:.80}"
+        yield Problem(("type",), message, f"leave it out for {DEFAULT_TYPE!r}")
 
 
 def _limit_problems(data: dict[str, Any]) -> Iterator[Problem]:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Final
 
 from orchestrator.gate.evidence import SUITES, Question, Suite
-from orchestrator.gate.prompt import Prompt
+from orchestrator.gate.prompt import Prompt, require_fitting
 from orchestrator.gate.request import ALONE, OWN
 from orchestrator.gate.request import asked as asked
 from orchestrator.gate.request import how as how
@@ -18,6 +19,7 @@ LONGEST: Final = 32_768
 _SHORT = 32
 # An object of a schema must come to its end, or it is no JSON in any arm.
 _OBJECT = 48
+_SIZE: Final = attrgetter("size")
 _PENALTY_FIELDS: Final[Mapping[str, float]] = {"frequency_penalty": 1.8, "presence_penalty": 1.5}
 _NEXT: Final = ("Say the same in other words.", "Now say it in one short sentence.")
 # Tokens of three short answers, of what is asked between them, and of a chat template's marks.
@@ -63,8 +65,10 @@ def questions(
     fields that the candidate refuses have entries of their own: they are not asked.
 
     Whatever is made from an answer stands behind the question that it follows. Ids are unique and
-    the same for the same prompts and settings: `<suite>…/<prompt>`.
+    the same for the same prompts and settings: `<suite>…/<prompt>`. Raises InputError for prompts
+    that no such context holds.
     """
+    require_fitting(prompts, settings.context)
     plain = tuple(p for p in prompts if not _is_structured(p) and not _refused(p, settings))
     few = tuple(_spread(plain, _how_many(plain)))
     material = _Material(plain, few, tuple(prompts), settings)
@@ -175,7 +179,7 @@ def _tools(material: _Material) -> _Made:
             return material.settings.refused[field]
     given = [p for p in material.all if "tools" in p.request and not _refused(p, material.settings)]
     ours = {"tools": [TOOL], "tool_choice": "required"}
-    chats = sorted((p for p in material.plain if "messages" in p.request), key=_size)
+    chats = sorted((p for p in material.plain if "messages" in p.request), key=_SIZE)
     chats = chats[: max(1, len(material.few) - 1)]
     made = [replace(p, request={**p.request, **_limited(p, _OBJECT), **ours}) for p in chats]
     chosen = given or made
@@ -185,8 +189,8 @@ def _tools(material: _Material) -> _Made:
 def _turns(material: _Material) -> _Made:
     """Conversations that grow by the arm's own answers, so that each turn finds the last cached."""
     context = material.settings.context
-    short = sorted(material.plain, key=_size)
-    fit = [p for p in short if context is None or _size(p) + _TURNS_ROOM <= context]
+    short = sorted(material.plain, key=_SIZE)
+    fit = [p for p in short if context is None or p.size + _TURNS_ROOM <= context]
     if not fit:
         return f"no prompt is sure to leave room for three turns in {context} tokens"
     return [q for prompt in _spread(fit, len(material.few)) for q in _conversation(prompt)]
@@ -264,7 +268,7 @@ def _level(prompts: Sequence[Prompt], level: int) -> list[Question]:
 
 def _mixed(prompts: Sequence[Prompt]) -> list[Prompt]:
     """The longest, the shortest, the second longest, and so on."""
-    ordered = sorted(prompts, key=_size)
+    ordered = sorted(prompts, key=_SIZE)
     count = len(ordered)
     return [ordered[i // 2 if i % 2 else count - 1 - i // 2] for i in range(count)]
 
@@ -295,12 +299,6 @@ def _is_structured(prompt: Prompt) -> bool:
 
 def _refused(prompt: Prompt, settings: SuiteSettings) -> bool:
     return not settings.refused.keys().isdisjoint(prompt.request)
-
-
-def _size(prompt: Prompt) -> int:
-    """Bytes of what is asked: tokens are no more where each stands for a byte at least."""
-    asked = prompt.request.get("prompt") or [m.get("content") for m in prompt.request["messages"]]
-    return len(str(asked).encode())
 
 
 def _limit_of(prompt: Prompt) -> int:

@@ -199,7 +199,8 @@ class Gate:
         found = Examination(
             _plan_of(candidate), candidate.subject, plain, candidate.arms, candidate.lacks
         )
-        found.sampled = candidate.sampling.judge() if candidate.sampling else None
+        if candidate.sampling:
+            found.sampled = await asyncio.to_thread(candidate.sampling.judge)
         if found.is_in_question:
             self._say(f"{candidate.subject.candidate}: asking plain about what differs")
             await found.confirm(endpoint)

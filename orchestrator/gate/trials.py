@@ -88,10 +88,10 @@ def _certified(
         written.unlink(missing_ok=True)
         written = write_certificate(path, data, key)
     notes = trial.notes
-    if short:
-        notes = (*notes, f"this fleet does not admit the worker by this certificate: {short}")
-        if before is None:
-            notes = (*notes, f"the one that does, {path.name}, stands")
+    if short:  # first: a terminal shows few
+        told = f"this fleet does not admit the worker by this certificate: {short}"
+        stands = (f"the one that does, {path.name}, stands",) if before is None else ()
+        notes = (told, *stands, *notes)
     return replace(trial, certificate=str(written), notes=notes)
 
 

@@ -100,6 +100,9 @@ def _unexplained(case: Case, divergences: Sequence[Divergence]) -> list[str]:
     arms = ", ".join(sorted({arm for d in divergences for arm in d.arms}))
     answers = len({d.question for d in divergences})
     words = [f"{answers} of {len(case.questions)} answers differ from plain (in {arms})"]
+    prompts = len({d.question for d in divergences if d.position < 0})
+    if prompts:
+        words.append(f"for {prompts} of them the arms read different prompts")
     kinds = [d.kind for d in divergences]
     told = {kind: kinds.count(kind) for kind in ("wrong", "suspicious", "near-tie", "tie")}
     counted = ", ".join(f"{count} {kind}" for kind, count in told.items() if count)

@@ -3,7 +3,7 @@
 import functools
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from adapters.exchange import Candidate, Generation
@@ -229,6 +229,18 @@ def _by_class(found: Sequence[Divergence]) -> dict[Kind, int]:
 
 
 @functools.cache
+def other_prompts() -> Trial:
+    """Two questions that the speculating engine read one token shorter; nothing else differs."""
+    base = passing()
+    asked = list(base.questions.values())
+    found = tuple(
+        replace(_divergence(question, -1, None), expected=476, found=475) for question in asked[:2]
+    )
+    reasons = ("2 of 41 answers differ from plain (in S1, S2)",)
+    return replace(base, verdict="fail", reasons=reasons, divergences=found, certificate=None)
+
+
+@functools.cache
 def numerics() -> Trial:
     """Ties alone, all of them taken at verify width too: a pass under numerics."""
     base = passing()
@@ -299,6 +311,18 @@ def huge() -> Trial:
     rates = {f"type {kind}": rate(3, 900) for kind in renamed.values()}
     rates["all"] = rate(90, 27_000)
     return replace(base, candidate="c" * 300, questions=asked, divergences=found, rates=rates)
+
+
+MAKERS: list[Callable[[], Trial]] = [
+    passing,
+    failing,
+    numerics,
+    inconclusive,
+    nothing,
+    without_positions,
+    huge,
+    other_prompts,
+]
 
 
 @functools.cache

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from orchestrator.command.gate import _Asked, _choose, _settings, command
+from orchestrator.command.gate import _Asked, _choose, _noted, _notes, _settings, command
 from orchestrator.deployment import Deployment, Member
 from orchestrator.errors import InputError
-from orchestrator.fleet import Fleet, GatePolicy
+from orchestrator.fleet import Fleet, GatePolicy, TypeRule
 from orchestrator.shipped import shipped
 from tests.unit.certified import member
+from tests.unit.gate_arms import trial
 
 NGRAM = {"method": "ngram", "gamma": 4}
 ASKED = _Asked(None, (), None, None, None, None, None, None, None, False, False, False)
@@ -79,6 +80,24 @@ def test_options_go_before_the_fleets_policy() -> None:
     assert (set(theirs.suites), theirs.reports) == ({"loaded"}, Path("x"))
     control = _settings(replace(ASKED, control=True), GatePolicy(), prompts, Path("r"))
     assert "sampled" not in control.suites, "a control has nothing to verify"
+
+
+def test_types_that_no_rule_gives_are_noted_and_said(
+    deployment: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "p.jsonl"
+    file.write_text('{"type": "chta", "prompt": "x"}\n')
+    settings = _settings(ASKED, GatePolicy(), file, Path("r"))
+    assert _notes(deployment, file, settings) == [], "a fleet without rules takes any type"
+    fleet = deployment.require().model_copy(update={"types": (TypeRule(type="chat"),)})
+    ruled = replace(deployment, fleet=fleet)
+    notes = _notes(ruled, file, settings)
+    who = f"prompt 'p:1' ({file}:1, 1 bytes)"
+    assert notes == [f"{who}: the fleet knows no type 'chta': did you mean 'chat'?"]
+    assert capsys.readouterr().err == f"warning: {notes[0]}\n"
+    assert _noted(trial(), settings, notes).notes == (*trial().notes, *notes)
+    ours = shipped("prompts")
+    assert _notes(ruled, ours, _settings(ASKED, GatePolicy(), ours, Path("r"))) == []
 
 
 @pytest.mark.parametrize(

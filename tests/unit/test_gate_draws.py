@@ -20,6 +20,7 @@ from orchestrator.gate.draw_journal import DrawJournal
 from orchestrator.gate.draws import Kept, Prefix, Sampling, try_sampled
 from orchestrator.gate.endpoint import Endpoint
 from orchestrator.gate.evidence import Sampled
+from orchestrator.gate.progress import DrawProgress
 from orchestrator.gate.sampled import LOOKS, SampledSettings
 
 LANGUAGE = Language(2)
@@ -142,6 +143,24 @@ def test_a_faultless_engine_passes_after_all_looks(engines: dict[str, Engine]) -
     assert found.mmd_p_value is not None
     assert f"{found.draws // 2} draws from each of 2 prefixes planned" in said[0]
     assert len(said) == 1 + len(LOOKS)
+
+
+def test_all_the_while_a_line_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    at: list[str] = []
+    drew = DrawProgress.drew
+
+    def told(progress: DrawProgress, count: int, are_kept: bool = False) -> None:
+        drew(progress, count, are_kept)
+        at.append(progress.line().partition(";")[0])
+
+    monkeypatch.setattr(DrawProgress, "drew", told)
+    found = run()
+    most = f"of at most {found.draws:,} draws"
+    assert at[0] == "sampled: plain: whole answers: 4 of at most 8 draws"
+    assert "sampled: speculating: whole answers: 8 of at most 8 draws" in at
+    quarter = f"sampled: speculating: next tokens, look 1 of 3: {found.draws // 4:,} {most}"
+    assert quarter in at
+    assert at[-1] == f"sampled: speculating: next tokens, look 3 of 3: {found.draws:,} {most}"
 
 
 def test_no_seed_is_used_twice(engines: dict[str, Engine]) -> None:

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from orchestrator.errors import InputError
-from orchestrator.gate.prompt import DEFAULT_MAX_TOKENS, Prompt, prompts_digest, read_prompts
+from orchestrator.gate.prompt import (
+    DEFAULT_MAX_TOKENS,
+    Prompt,
+    prompts_digest,
+    read_prompts,
+    require_fitting,
+    told_prompt,
+    unknown_types,
+)
 
 CHAT = [{"role": "user", "content": "hi"}]
 
@@ -72,6 +80,11 @@ def test_so_many_of_each_type(tmp_path: Path) -> None:
         ({"messages": "hi"}, "messages: must be a list of messages"),
         ({"messages": ["hi"]}, "messages: must be a list of messages"),
         ({"prompt": "a", "temperature": 0.7}, "temperature: is 0.7, but greedy answers"),
+        ({"prompt": "a", "type": ""}, "type: must be a name without white space around it"),
+        ({"prompt": "a", "type": "chat "}, "type: must be a name without white space around it"),
+        ({"prompt": "a", "type": "a\x07"}, "type: must be a name without white space around it"),
+        ({"prompt": "a", "type": None}, "type: must be a name without white space around it"),
+        ({"prompt": "a", "type": 5}, "type: must be a name without white space around it"),
         ({"prompt": "a", "max_tokens": 0}, "max_tokens: must be a whole number from 1"),
         ({"prompt": "a", "max_tokens": "9"}, "max_tokens: must be a whole number from 1"),
         ({"prompt": "a", "max_tokens": True}, "max_tokens: must be a whole number from 1"),
@@ -181,3 +194,42 @@ def test_content_that_is_no_text_is_refused(tmp_path: Path) -> None:
     file.write_text(json.dumps({"messages": [{"role": "user", "content": {"answer": "greedy/a"}}]}))
     with pytest.raises(InputError, match=r"messages\[0\]\.content: must be text"):
         read_prompts(file)
+
+
+def test_a_prompt_that_no_such_context_holds_is_told_with_its_line(tmp_path: Path) -> None:
+    file = write(tmp_path, {"prompt": "x" * 100}, {"id": "big", "prompt": "x" * 5_000_000})
+    prompts = read_prompts(file)
+    with pytest.raises(InputError) as raised:
+        require_fitting(prompts, 512)
+    (problem,) = raised.value.problems
+    assert str(problem) == (
+        f"{file}:2:1: prompt: 'big' has 5,000,000 bytes, which the model's context of 512 tokens "
+        "cannot hold\n    hint: shorten it, or give the model a longer context "
+        "(in a fleet: models.<name>.context)"
+    )
+
+
+@pytest.mark.parametrize(("size", "context"), [(32 * 512, 512), (5_000_000, None)])
+def test_a_prompt_that_may_fit_is_left_to_the_engine(size: int, context: int | None) -> None:
+    require_fitting([Prompt("a", "chat", {"prompt": "x" * size})], context)
+
+
+def test_the_size_of_a_chat_is_that_of_its_messages() -> None:
+    assert Prompt("a", "t", {"prompt": "né"}).size == 3
+    assert Prompt("a", "t", {"messages": [{"role": "user", "content": "x" * 40}] * 2}).size == 88
+
+
+def test_types_that_the_fleet_does_not_know_are_named(tmp_path: Path) -> None:
+    rows = [{"prompt": "1"}, *({"prompt": "x", "type": t} for t in ("chat", "chta", "xyz", "chta"))]
+    file = write(tmp_path, *rows)
+    assert unknown_types(read_prompts(file), {"chat", "json"}) == [
+        f"prompt 'p:3' ({file}:3, 1 bytes): the fleet knows no type 'chta': did you mean 'chat'?",
+        f"prompt 'p:4' ({file}:4, 1 bytes): the fleet knows no type 'xyz': "
+        "known: chat, default, json",
+    ]
+
+
+def test_a_prompt_is_told_by_its_id_and_its_line(tmp_path: Path) -> None:
+    file = write(tmp_path, {"prompt": "1"}, {"prompt": "x" * 1234})
+    assert told_prompt(read_prompts(file)[1]) == f"prompt 'p:2' ({file}:2, 1,234 bytes)"
+    assert told_prompt(Prompt("a", "t", {"prompt": "12"})) == "prompt 'a' (2 bytes)"

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,8 +38,8 @@ def release(verdicts: Mapping[str, str]) -> Release:
             False,
             True,
             True,
-            lambda v=v: Standing(v, f"it is {v}"),
-        )  # type: ignore[misc]
+            partial(Standing, v, f"it is {v}"),
+        )
         for profile, v in verdicts.items()
     ]
     return Release(tuple(places))

@@ -11,26 +11,8 @@ import pytest
 
 from orchestrator.gate.evidence import Trial
 from orchestrator.gate.report.data import MOST_CANDIDATES, as_json
-from tests.unit.report_samples import (
-    failing,
-    hostile,
-    huge,
-    inconclusive,
-    nothing,
-    numerics,
-    passing,
-    without_positions,
-)
+from tests.unit.report_samples import MAKERS, failing, hostile, passing
 
-MAKERS: list[Callable[[], Trial]] = [
-    passing,
-    failing,
-    numerics,
-    inconclusive,
-    nothing,
-    without_positions,
-    huge,
-]
 DOCS = (Path(__file__).parents[2] / "docs" / "gate-reports.md").read_text(encoding="utf-8")
 
 
@@ -106,5 +88,10 @@ def test_what_was_counted_is_there() -> None:
         "why_not": "no prompt asks for structured output",
     }
     assert data["suites"]["greedy"] == {"ran": True, "why_not": None}
+    told = [arm["fingerprint"] for arm in data["arms"]]
+    assert told == [None, None, *["0.32.0 pid 4711 since 1764523011"] * 2]
+    assert "S1 and S2: the arms read different prompts (999 and 1,999 tokens)" in {
+        d["sentence"] for d in data["divergences"]
+    }
     assert {d["excused"] for d in data["divergences"]} == {True, False}
     assert "text" not in data["questions"][0]

@@ -9,26 +9,7 @@ import pytest
 
 from orchestrator.gate.evidence import Trial
 from orchestrator.gate.report.junit import junit_xml
-from tests.unit.report_samples import (
-    failing,
-    hostile,
-    huge,
-    inconclusive,
-    nothing,
-    numerics,
-    passing,
-    without_positions,
-)
-
-MAKERS: list[Callable[[], Trial]] = [
-    passing,
-    failing,
-    numerics,
-    inconclusive,
-    nothing,
-    without_positions,
-    huge,
-]
+from tests.unit.report_samples import MAKERS, failing, hostile, inconclusive, numerics, passing
 
 
 def parsed(*trials: Trial) -> ElementTree.Element:
@@ -87,7 +68,9 @@ def test_a_difference_fails_its_class_and_shows_the_first() -> None:
     assert found.get("type") == "difference"
     lines = str(found.text).splitlines()
     assert len(lines) == 11
-    assert lines[0].startswith("greedy/chat:1, S1 and S2 at the prompt: plain 999 tokens")
+    words = "S1 and S2: the arms read different prompts (999 and 1,999 tokens): one engine may have"
+    assert lines[0].startswith(f"greedy/chat:1, {words}")
+    assert str(found.get("message")).startswith("differs from plain: 1 with another prompt, ")
     assert re.fullmatch(r"and \d+ more", lines[-1])
 
 
@@ -106,6 +89,23 @@ def test_short_evidence_is_an_error() -> None:
     assert "no answer within 600 s" in str(case(root, "greedy", "chat")[0].text)
     assert outcome(case(root, "gate", "sampled output")) == "error"
     assert outcome(case(root, "greedy", "rag")) == "passed"
+
+
+def test_sampled_output_is_told_in_sentences() -> None:
+    passed = case(parsed(passing()), "gate", "sampled output")
+    assert str(passed.findtext("system-out")).splitlines() == [
+        "sampled output at temperature 1: pass, 9,000 tokens drafted",
+        "next tokens: no difference in 9,600 draws at 24 places: p = 0.41 (0.008 or less fails); "
+        "would have seen a total variation distance of 0.062 with 80 % probability",
+        "whole answers: no difference as strings: p = 0.73 (0.002 or less fails); "
+        "how small a difference it would have seen is not known",
+    ]
+
+
+def test_fingerprints_are_properties() -> None:
+    found = {e.get("name"): e.get("value") for e in parsed(passing()).iter("property")}
+    assert found["fingerprint of A1, A2"] == "the engine tells none"
+    assert found["fingerprint of S1, S2"] == "0.32.0 pid 4711 since 1764523011"
 
 
 def test_uncounted_drafts_are_no_proof() -> None:

@@ -10,12 +10,12 @@ from orchestrator.gate.evidence import Finding, Trial
 from orchestrator.gate.report.markdown import LONGEST_COMMENT, markdown, safe
 from tests.unit.report_samples import (
     HOSTILE,
+    MAKERS,
     failing,
     hostile,
-    huge,
     inconclusive,
     nothing,
-    numerics,
+    other_prompts,
     passing,
     texts,
 )
@@ -29,7 +29,7 @@ def tables(text: str) -> list[list[str]]:
     return [lines for lines in blocks if lines and lines[0].startswith("|")]
 
 
-@pytest.mark.parametrize("make", [passing, failing, numerics, inconclusive, nothing, huge])
+@pytest.mark.parametrize("make", MAKERS)
 def test_tables_have_one_width(make: Callable[[], Trial]) -> None:
     for lines in tables(markdown(make(), texts())):
         assert len({line.count("|") for line in lines}) == 1
@@ -54,12 +54,34 @@ def test_rates_have_bounds_by_request_type() -> None:
 
 def test_the_first_five_divergences_are_shown() -> None:
     text = markdown(failing(), texts())
-    assert "**200 divergences** (" in text
+    assert "**199 divergences** (39 wrong, 46 suspicious, 2 unscored, 32 near-tie, 80 tie)" in text
     assert "the first 5:" in text
     (_, found) = tables(text)
     assert len(found) == 2 + 5
     assert "No answer left plain's." in markdown(passing(), texts())
     assert "No answer" not in markdown(inconclusive(), texts())
+
+
+def test_other_prompts_are_told_in_words_and_not_as_tokens() -> None:
+    text = markdown(other_prompts(), texts())
+    assert "**2 questions with another prompt**: one engine may have another tokenizer" in text
+    told = "S1 and S2&#58; the arms read different prompts (476 and 475 tokens)"
+    assert f"- <code>greedy/chat&#58;1</code>: {told}\n" in text
+    assert len(tables(text)) == 1, "that of the rates"
+    assert "No answer left" not in text
+
+
+def test_sampled_output_is_a_sentence_for_each_test() -> None:
+    text = markdown(passing(), {})
+    assert "**sampled output at temperature 1&#58; pass, 9,000 tokens drafted**\n\n- next" in text
+    assert text.count("- whole answers&#58; no difference as strings&#58; p = 0.73 (0.002 or") == 1
+
+
+def test_an_engine_without_a_fingerprint_is_said_to_have_none() -> None:
+    text = markdown(passing(), {})
+    assert (
+        "fingerprint of A1, A2: the engine tells none · fingerprint of S1, S2: <code>0.32.0" in text
+    )
 
 
 def test_the_launch_diff_can_be_folded() -> None:

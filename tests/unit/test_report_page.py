@@ -14,26 +14,16 @@ from orchestrator.gate.report.markup import Markup, said, table, tag
 from orchestrator.gate.report.page import MOST_DIVERGENCES, page
 from tests.unit.report_samples import (
     HOSTILE,
+    MAKERS,
     failing,
     hostile,
-    huge,
     inconclusive,
     nothing,
-    numerics,
+    other_prompts,
     passing,
     texts,
-    without_positions,
 )
 
-MAKERS: list[Callable[[], Trial]] = [
-    passing,
-    failing,
-    numerics,
-    inconclusive,
-    nothing,
-    without_positions,
-    huge,
-]
 VOID = {"meta", "br", "link"}
 PICTURES = ("forks", "positions", "margins", "guesses")
 
@@ -177,20 +167,31 @@ def test_a_failure_has_all_its_parts() -> None:
     for words in (
         "✕ FAIL",
         "34 of 41 answers differ from plain (in S1, S2)",
-        "200 divergences: 39 wrong",
+        "200 divergences: 1 with another prompt, 39 wrong",
         f"the first {MOST_DIVERGENCES} are listed, report.json holds all",
-        "plain 999 tokensfound 1,999 tokens",
+        "another prompt · greedy/chat:1 · chat, greedy · S1 and S2the arms read different",
+        "different prompts (999 and 1,999 tokens): one engine may have another tokenizer",
         "Please answer in one line: 0'",
         "One unit is 0.125 nats: a step of bfloat16 between 16 and 32.",
         "opposite penalties, same answer",
         "HTTP 500: CUDA error: out of memory",
         "p-value of whole strings (MMD)0.0041",
+        "next tokens: another distribution than plain's in 9,600 draws at 24 places: p = 2e-05",
+        "A1, A2the engine tells none",
+        "S1, S20.32.0 pid 4711 since 1764523011",
         "not run: the engine was launched without a tool parser",
         '+ --speculative-config={"method": "ngram", "num_speculative_tokens": 4}',
         "Nothing is claimed beyond 8 requests at once.",
     ):
         assert words in text
     assert made(failing).count('<li class="wrong">') > 20
+
+
+def test_other_prompts_have_no_margins() -> None:
+    found = figures(other_prompts)
+    assert "Nothing to measure: the arms read different prompts." in found["margins"]
+    assert "the arms read different prompts: 2" in found["positions"]
+    assert "tokensfound" not in parsed(other_prompts).text
 
 
 def test_nothing_breaks_out_of_a_page() -> None:

@@ -39,6 +39,21 @@ def test_anything_else_fits_a_screen(make: Callable[[], Trial]) -> None:
     assert max(map(len, lines)) <= 202
 
 
+@pytest.mark.parametrize(("make", "most"), [(numerics, 25), (failing, 45)])
+def test_however_much_there_is_to_say(make: Callable[[], Trial], most: int) -> None:
+    base = make()
+    full = replace(
+        base,
+        reasons=base.reasons[:1] * (1 if base.verdict == "pass" else 9),
+        arms=base.arms * 3,
+        findings=base.findings * 9,
+        suites={f"suite {n}": f"why {n}" for n in range(9)},
+        notes=tuple(f"note {n}" for n in range(9)),
+        certificate="c.json",
+    )
+    assert len(summary(full)) == most
+
+
 def test_a_pass_says_what_was_shown_and_how_well() -> None:
     lines = summary(passing())
     assert lines[0] == ("edit-0 (code-edit on engine 0.32.0) against plain-0, policy strict: PASS")
@@ -46,7 +61,8 @@ def test_a_pass_says_what_was_shown_and_how_well() -> None:
     assert "S1 edit-0: 5,248 tokens, 83.2 tokens/s, 2,976 of 9,087 drafted tokens accepted" in text
     assert "all                    below 0.571, no fork in 5,248 tokens" in text
     assert "plain against itself" in text
-    assert "sampled at 1: pass, next tokens p = 0.41" in text
+    assert "  sampled output at temperature 1: pass, 9,000 tokens drafted\n" in text
+    assert "    next tokens: no difference in 9,600 draws at 24 places: p = 0.41 (0.008 or" in text
     assert "not run: json: no prompt asks for structured output" in text
     assert "reports: gate: report.html, report.json" in text
     assert "certificate: certificates/" in text
@@ -59,7 +75,9 @@ def test_a_failure_shows_each_class_with_margins_and_explanations() -> None:
         assert f" {kind}: " in text
     assert "explained by nothing" in text
     assert "outside what plain told" in text
-    assert "S1 and S2 at the prompt: plain 999 tokens, found 1,999 tokens" in text
+    assert "1 question with another prompt: one engine may have another tokenizer" in text
+    assert "S1 and S2: the arms read different prompts (999 and 1,999 tokens)\n" in text
+    assert "  2 unscored: 2 first forks" in text
     assert "'. Please answer in one line: 0'" in text
     assert "penalties: S1, loaded/chat:2: opposite penalties, same answer" in text
     assert "1 without an answer" in text
@@ -77,7 +95,7 @@ def test_what_speculating_arms_do_not_prove_is_said() -> None:
 
 def test_long_lists_say_how_much_they_leave_out() -> None:
     trial = replace(passing(), notes=tuple(f"note {n}" for n in range(9)))
-    assert "  … and 8 more like this in the report" in summary(trial)
+    assert "  … and 7 more like this in the report" in summary(trial)
 
 
 def test_a_terminal_takes_no_harm() -> None:

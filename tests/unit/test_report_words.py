@@ -5,36 +5,28 @@ from dataclasses import replace
 
 import pytest
 
-from adapters.exchange import Candidate
-from orchestrator.gate.evidence import END, Arm, Divergence, Rate
+from orchestrator.gate.evidence import Arm, Finding, Rate
 from orchestrator.gate.report.words import (
     acceptance,
     bounds,
     by_position,
+    cells,
     count,
     duration,
     excerpt,
     figure,
-    is_excused,
-    is_outside,
-    kinds,
-    kinds_in_words,
-    margin,
+    finding,
+    fingerprints,
     not_run,
     of_tokens,
     printable,
+    rate_in_words,
     rows,
     short,
     speed,
-    swap,
-    token,
-    worst_first,
 )
 from orchestrator.gate.statistics import rate
-from tests.unit.report_samples import HOSTILE, failing, numerics, passing
-
-FORK = Divergence("q", "p", "chat", "greedy", 1, ("S1",), 3, 10, 11)
-TOLD = replace(FORK, candidates=(Candidate(10, -0.1, " the"), Candidate(11, -0.6, " a")))
+from tests.unit.report_samples import HOSTILE, passing
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -59,17 +51,6 @@ def test_an_excerpt_is_the_end_of_the_prompt() -> None:
     assert excerpt("Write it.\nNow:") == "'Write it. Now:'"
     assert excerpt("z" * 1000 + "end", 5) == "…'zzend'"
     assert excerpt(None) == excerpt("") == ""
-
-
-def test_tokens_are_shown_with_their_text_where_plain_told_it() -> None:
-    assert token(TOLD, 10) == "10 ' the'"
-    assert token(TOLD, 12) == "12"
-    assert token(TOLD, END) == "the end"
-    assert swap(TOLD) == ("10 ' the'", "11 ' a'")
-
-
-def test_of_prompts_read_otherwise_the_lengths_are_shown() -> None:
-    assert swap(replace(FORK, position=-1, expected=7, found=8)) == ("7 tokens", "8 tokens")
 
 
 @pytest.mark.parametrize(
@@ -122,46 +103,26 @@ def test_no_rate_without_its_counters() -> None:
     assert speed(Arm("S1", {})) == "–"
 
 
-def test_margins_in_words() -> None:
-    assert margin(FORK) == "not scored"
-    assert margin(replace(FORK, margin=0.5, units=4.0)) == "0.5 nats (4 units)"
-    assert margin(replace(FORK, margin=0.125, units=1.0)) == "0.125 nats (1 unit)"
-    assert margin(replace(FORK, margin=0.5)) == "0.5 nats"
-    ended = replace(TOLD, found=END)
-    assert margin(ended) == "an end has no margin"
-    assert not is_outside(ended)
-    outside = replace(TOLD, candidates=TOLD.candidates[:1])
-    assert is_outside(outside)
-    assert margin(outside) == "outside plain's 1 likeliest"
-
-
-def test_what_a_policy_excuses() -> None:
-    tie = replace(FORK, kind="tie")
-    assert not is_excused(tie, "strict")
-    assert not is_excused(tie, "numerics")
-    by_width, by_noise = replace(tie, explained=("W",)), replace(tie, explained=("A/A",))
-    assert is_excused(by_width, "numerics")
-    assert not is_excused(by_width, "strict")
-    assert is_excused(by_noise, "strict")
-    assert not is_excused(replace(by_width, kind="wrong"), "numerics")
-
-
-def test_the_worst_comes_first_and_the_excused_last() -> None:
-    found = worst_first(failing())
-    excused = [is_excused(d, "strict") for d in found]
-    assert excused == sorted(excused)
-    assert found[0].position == -1
-    unexcused = [d.kind for d in found[1:] if not is_excused(d, "strict")]
-    order = ["wrong", "suspicious", "unscored", "near-tie", "tie"]
-    assert [kind for kind in order if kind in unexcused] == list(dict.fromkeys(unexcused))
-
-
-def test_kinds_are_counted_worst_first() -> None:
-    assert list(kinds(numerics().divergences).items()) == [("near-tie", 1), ("tie", 6)]
-    assert kinds_in_words(numerics().divergences) == "1 near-tie, 6 tie"
-    assert kinds_in_words(()) == "none"
-
-
 def test_suites_with_one_reason_stand_together() -> None:
     suites = {"greedy": "ran", "json": "no", "tools": "no", "long": "short\x1b"}
     assert list(not_run(suites)) == [("json, tools", "no"), ("long", "short\\x1b")]
+
+
+def test_arms_of_one_fingerprint_stand_together_and_none_is_empty() -> None:
+    told = ("0.32.0 pid 4711", "", "0.32.0 pid 4711")
+    arms = [Arm(f"A{n}", {}, fingerprint=one) for n, one in enumerate(told, start=1)]
+    assert fingerprints(arms) == [("A1, A3", "0.32.0 pid 4711"), ("A2", "")]
+
+
+def test_a_rate_in_a_line_and_in_a_table() -> None:
+    assert rate_in_words(Rate(2, 1000, 2, 0.24, 7.21)) == "2 (0.24 to 7.21)"
+    assert rate_in_words(rate(0, 30_000)) == "below 0.0999"
+    assert cells(Rate(2, 1000, 2, 0.24, 7.21)) == ("1,000", "2", "2", "0.24 to 7.21")
+    assert cells(Rate(0, 0, 0, 0, 1000)) == ("0", "0", "–", "nothing compared")
+
+
+def test_a_finding_without_a_question_is_of_its_arm() -> None:
+    assert (
+        finding(Finding("loop", "greedy/a", "chat", "S1", "x\x1b")) == "loop: S1, greedy/a: x\\x1b"
+    )
+    assert finding(Finding("loop", "", "", "S1 and S2", "x")) == "loop: S1 and S2: x"

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from orchestrator import __version__
 from orchestrator.gate.evidence import Arm, Divergence, Question, Trial
-from orchestrator.gate.report.words import acceptance, by_position, is_excused, kinds
+from orchestrator.gate.report.divergence import is_excused, kinds, sentence
+from orchestrator.gate.report.words import acceptance, by_position
 from orchestrator.gate.suite import RAN
 
 FORMAT: Final = 1
@@ -68,7 +69,7 @@ def _arm(arm: Arm) -> dict[str, Any]:
         "positions": arm.positions,
         "acceptance_rate": acceptance(arm),
         "acceptance_by_position": by_position(arm),
-        "fingerprint": arm.fingerprint,
+        "fingerprint": arm.fingerprint or None,
         "boots": arm.boots,
     }
 
@@ -83,6 +84,7 @@ def _divergence(divergence: Divergence, trial: Trial) -> dict[str, Any]:
     ]
     return {
         **{k: v for k, v in vars(divergence).items() if k != "candidates"},
+        "sentence": sentence(divergence),
         "excused": is_excused(divergence, trial.policy),
         "candidates": kept,
         "candidates_told": len(divergence.candidates),

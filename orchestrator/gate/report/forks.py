@@ -9,8 +9,10 @@ from orchestrator.gate.report.svg import NARROW, Scale, line, picture, rect, roo
 from orchestrator.gate.report.words import (
     NOTHING,
     bounds,
+    cells,
     figure,
     of_tokens,
+    rate_in_words,
     references,
     rows,
     short,
@@ -84,8 +86,7 @@ def _references(scale: Scale, told: Sequence[tuple[str, Rate]], bottom: float) -
 def _row(scale: Scale, row: tuple[str, Rate], top: float, is_short: bool) -> Iterator[Markup]:
     name, rate = row
     y = top + 29
-    told = f"{figure(rate.per_1000)} ({bounds(rate)})" if rate.forks else bounds(rate)
-    told = told if is_short else f"{told}, {of_tokens(rate)}"
+    told = rate_in_words(rate) if is_short else f"{rate_in_words(rate)}, {of_tokens(rate)}"
     low, high, x = scale(rate.low), scale(rate.high), scale(rate.per_1000)
     fitting = int((scale.right - room_for(told) - 16) / _BOLD)
     yield text(8, top + 17, short(name, max(8, fitting)), "name halo")
@@ -99,10 +100,5 @@ def _row(scale: Scale, row: tuple[str, Rate], top: float, is_short: bool) -> Ite
 
 def _table(trial: Trial) -> Markup:
     head = ("requests", "tokens", "forks", "per 1,000 tokens", "95 % bounds")
-    lines = ((n, *_cells(rate)) for n, rate in [*rows(trial), *references(trial)])
+    lines = ((n, *cells(rate)) for n, rate in [*rows(trial), *references(trial)])
     return table(head, lines, 4)
-
-
-def _cells(rate: Rate) -> Sequence[str]:
-    per_1000 = figure(rate.per_1000) if rate.tokens else "–"
-    return f"{rate.tokens:,}", f"{rate.forks:,}", per_1000, bounds(rate)

@@ -5,29 +5,40 @@ because CI has no word for inconclusive and "not shown" must not look like "show
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 from xml.etree import ElementTree
 
-from orchestrator.gate.evidence import Divergence, Finding, Question, Trial
-from orchestrator.gate.report.words import (
+from orchestrator.gate.evidence import Divergence, Question, Trial, Verdict
+from orchestrator.gate.report.divergence import (
+    PROMPT_HINT,
     explanation,
-    figure,
     is_excused,
-    is_speculating,
+    is_of_prompt,
     kinds_in_words,
-    margin,
-    place,
+    sentence,
+    worst_first,
+)
+from orchestrator.gate.report.sampled import headline, sentences
+from orchestrator.gate.report.words import (
+    NO_FINGERPRINT,
+    figure,
+    finding,
+    fingerprints,
+    is_speculating,
     printable,
     several,
     short,
-    swap,
-    worst_first,
 )
 from orchestrator.gate.suite import RAN
 
 Outcome: TypeAlias = Literal["passed", "failure", "error", "skipped"]
+_OUTCOMES: Final[Mapping[Verdict, Outcome]] = {
+    "pass": "passed",
+    "fail": "failure",
+    "inconclusive": "error",
+}
 _MOST_LINES = 10
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|\+00:00)?")
 
@@ -85,6 +96,7 @@ def _properties(trial: Trial) -> ElementTree.Element:
         "prompts_digest": trial.prompts_digest,
         "certificate": trial.certificate or "",
         "answers": trial.answers_folder or "",
+        **{f"fingerprint of {n}": f or NO_FINGERPRINT for n, f in fingerprints(trial.arms)},
     }
     for name, value in facts.items():
         ElementTree.SubElement(element, "property", {"name": name, "value": printable(value)})
@@ -119,11 +131,10 @@ def _cases(trial: Trial) -> Iterator[_Case]:
 
 
 def _verdict(trial: Trial) -> _Case:
-    outcomes: dict[str, Outcome] = {"pass": "passed", "fail": "failure", "inconclusive": "error"}
     reasons = tuple(printable(reason) for reason in trial.reasons)
     notes = tuple(f"note: {printable(note)}" for note in trial.notes)
     message = reasons[0] if reasons else trial.verdict
-    return _Case("gate", "verdict", outcomes[trial.verdict], message, (*reasons, *notes))
+    return _Case("gate", "verdict", _OUTCOMES[trial.verdict], message, (*reasons, *notes))
 
 
 def _proof(trial: Trial) -> _Case:
@@ -197,11 +208,10 @@ def _missing(trial: Trial, questions: Sequence[Question]) -> list[str]:
 
 
 def _line(divergence: Divergence) -> str:
-    d = divergence
-    plain, found = swap(d)
-    tokens = f"plain {plain}, found {found}"
-    where = f"{short(d.question)}, {' and '.join(d.arms)} at {place(d)}"
-    return f"{where}: {tokens}; {d.kind}, {margin(d)}, explained by {explanation(d)}"
+    line = f"{short(divergence.question)}, {sentence(divergence)}"
+    if is_of_prompt(divergence):
+        return f"{line}: {PROMPT_HINT}"
+    return f"{line}; {divergence.kind}, explained by {explanation(divergence)}"
 
 
 def _few(lines: Sequence[str]) -> Iterator[str]:
@@ -214,27 +224,15 @@ def _screens(trial: Trial) -> _Case:
     """Checks that need no second arm to compare with."""
     if not trial.findings:
         return _Case("gate", "screens")
-    lines = tuple(_few([_finding(finding) for finding in trial.findings]))
+    lines = tuple(_few([finding(found) for found in trial.findings]))
     message = f"{several(len(trial.findings), 'finding')}, the first: {lines[0]}"
     return _Case("gate", "screens", "failure", message, lines)
-
-
-def _finding(finding: Finding) -> str:
-    where = f"{short(finding.arm)}, {short(finding.question)}"
-    return f"{short(finding.check)}: {where}: {printable(finding.message)}"
 
 
 def _sampled(trial: Trial) -> Iterator[_Case]:
     sampled = trial.sampled
     if sampled is None:
         return
-    outcomes: dict[str, Outcome] = {"pass": "passed", "fail": "failure", "inconclusive": "error"}
-    facts = (
-        f"temperature {figure(sampled.temperature)}, {sampled.contexts} contexts, "
-        f"{sampled.draws} draws, {sampled.looks} looks",
-        f"p-values {figure(sampled.p_value)} (next tokens), {figure(sampled.mmd_p_value)} "
-        f"(strings), α {figure(sampled.alpha)}, detectable {figure(sampled.detectable)}",
-        *(printable(worst) for worst in sampled.worst),
-    )
-    outcome = outcomes[sampled.verdict]
-    yield _Case("gate", "sampled output", outcome, printable(sampled.message), facts)
+    facts = (headline(sampled), *sentences(sampled), *map(printable, sampled.worst))
+    message = printable(sampled.message)
+    yield _Case("gate", "sampled output", _OUTCOMES[sampled.verdict], message, facts)

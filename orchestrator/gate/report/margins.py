@@ -5,19 +5,25 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from orchestrator.gate.evidence import Divergence, Kind, Trial
-from orchestrator.gate.report.figure import Draw, Figure, kind_legend
-from orchestrator.gate.report.markup import Markup, table
-from orchestrator.gate.report.svg import line, picture, room_for, stack, text
-from orchestrator.gate.report.words import (
-    NOTHING,
-    compared,
+from orchestrator.gate.report.divergence import (
     explanation,
-    figure,
+    is_of_prompt,
     is_outside,
     kinds,
     kinds_in_words,
-    several,
 )
+from orchestrator.gate.report.figure import Draw, Figure, kind_legend
+from orchestrator.gate.report.markup import Markup, table
+from orchestrator.gate.report.svg import (
+    binned,
+    column_in_words,
+    line,
+    picture,
+    room_for,
+    stack,
+    text,
+)
+from orchestrator.gate.report.words import NOTHING, compared, figure, several
 
 _TALLEST = 110.0
 _BLOCK = 10.0
@@ -26,8 +32,12 @@ _MOST_FINE = 12  # octaves up to which a bin is half of one
 
 
 def margins(trial: Trial) -> Figure:
-    """Speculating answers, and below them plain against itself where it differs."""
-    groups = [("speculating against plain", trial.divergences)]
+    """Speculating answers, and below them plain against itself where it differs.
+
+    Prompts that were read differently are left out: there is no token to prefer.
+    """
+    measured = tuple(d for d in trial.divergences if not is_of_prompt(d))
+    groups = [("speculating against plain", measured)]
     if any(d.margin is not None or d.candidates for d in trial.noise):
         groups.append(("plain against itself", trial.noise))
     drawn = [(name, found) for name, found in groups if found]
@@ -38,7 +48,7 @@ def margins(trial: Trial) -> Figure:
         "Margins against the logits' precision",
         _caption(trial),
         _drawing(trial, drawn) if is_scored else None,
-        _table(trial),
+        _table(measured),
         kind_legend(kinds(everything)),
         _instead(trial, drawn),
     )
@@ -53,9 +63,12 @@ def _caption(trial: Trial) -> str:
 
 
 def _instead(trial: Trial, drawn: Sequence[tuple[str, tuple[Divergence, ...]]]) -> str:
-    if not drawn:
-        return "Nothing to measure: no answer left plain's." if compared(trial) else NOTHING
-    return f"{several(len(trial.divergences), 'divergence')}, none scored: plain was not asked."
+    if drawn:
+        number = sum(not is_of_prompt(d) for d in trial.divergences)
+        return f"{several(number, 'divergence')}, none scored: plain was not asked."
+    if trial.divergences:
+        return "Nothing to measure: the arms read different prompts."
+    return "Nothing to measure: no answer left plain's." if compared(trial) else NOTHING
 
 
 _ZERO, _OUTSIDE, _UNSCORED = -1000, 1000, 1001  # bins beside the scale
@@ -90,7 +103,7 @@ class _Columns:
         self.low = max(-6, math.floor(math.log2(min([0.5, *values]))))
         self.high = math.ceil(math.log2(max([4.0, 1.5 / unit, *values])))
         self.per_octave = 2 if self.high - self.low <= _MOST_FINE else 1
-        bins = {_bin_of(d, unit, self.per_octave) for d in everything}
+        bins = set(map(self.bin_of, everything))
         self.left = 4.0 + (_SPECIAL + 8 if _ZERO in bins else 0)
         ends = [b for b in (_OUTSIDE, _UNSCORED) if b in bins]
         self.right = width - 4 - _SPECIAL * len(ends) - (8 if ends else 0)
@@ -106,6 +119,10 @@ class _Columns:
         share = (octave - self.low) / (self.high - self.low)
         return self.left + share * (self.right - self.left)
 
+    def bin_of(self, divergence: Divergence) -> int:
+        """The bin that it stands in."""
+        return _bin_of(divergence, self.unit, self.per_octave)
+
     def box(self, number: int) -> tuple[float, float]:
         """Left edge and width of a bin."""
         if number in self.specials:
@@ -120,7 +137,7 @@ def _drawing(trial: Trial, groups: Sequence[tuple[str, tuple[Divergence, ...]]])
 
     def draw(width: float) -> Markup:
         columns = _Columns(_unit(trial), everything, width)
-        counted = [(name, _counted(columns, found)) for name, found in groups]
+        counted = [(name, binned(found, columns.bin_of)) for name, found in groups]
         highest = max(sum(c.values()) for _, by_bin in counted for c in by_bin.values())
         unit = min(_BLOCK, _TALLEST / highest)
         marks: list[Markup] = []
@@ -138,14 +155,6 @@ def _drawing(trial: Trial, groups: Sequence[tuple[str, tuple[Divergence, ...]]])
     return draw
 
 
-def _counted(columns: _Columns, found: Sequence[Divergence]) -> dict[int, Counter[Kind]]:
-    by_bin: dict[int, Counter[Kind]] = {}
-    for d in found:
-        number = _bin_of(d, columns.unit, columns.per_octave)
-        by_bin.setdefault(number, Counter())[d.kind] += 1
-    return by_bin
-
-
 def _row(
     columns: _Columns,
     where: tuple[str, float, float],
@@ -161,8 +170,7 @@ def _row(
         yield line(left + 4, base, left + _SPECIAL - 6, base, "axis")
     for number, column in sorted(by_bin.items()):
         x, width = columns.box(number)
-        found = ", ".join(f"{n} {kind}" for kind, n in column.items())
-        yield from stack(x, base, (width, unit), column, found)
+        yield from stack(x, base, (width, unit), column, column_in_words(column))
 
 
 def _thresholds(columns: _Columns, trial: Trial, base: float) -> Iterator[Markup]:
@@ -199,11 +207,11 @@ def _axis(columns: _Columns, trial: Trial, y: float) -> Iterator[Markup]:
     yield text(4, y + 20, f"margin in {word}, on a logarithmic scale", "muted")
 
 
-def _table(trial: Trial) -> Markup:
+def _table(measured: Sequence[Divergence]) -> Markup:
     """By class and explanation: how many, and the range of their margins."""
     groups: dict[tuple[str, str], list[Divergence]] = {}
-    for kind in kinds(trial.divergences):
-        for d in trial.divergences:
+    for kind in kinds(measured):
+        for d in measured:
             if d.kind == kind:
                 groups.setdefault((kind, explanation(d)), []).append(d)
     head = ("class", "explained by", "number", "least, nats", "greatest, nats")

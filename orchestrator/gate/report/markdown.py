@@ -8,28 +8,35 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from orchestrator.gate.evidence import Divergence, Rate, Trial, Verdict
-from orchestrator.gate.report.words import (
-    bounds,
-    excerpt,
+from orchestrator.gate.evidence import Divergence, Finding, Trial, Verdict
+from orchestrator.gate.report.divergence import (
+    PROMPT_HINT,
     explanation,
-    figure,
+    is_of_prompt,
     kinds_in_words,
     margin,
-    not_run,
     place,
+    sentence,
+    swap,
+    worst_first,
+)
+from orchestrator.gate.report.sampled import headline, sentences
+from orchestrator.gate.report.words import (
+    NO_FINGERPRINT,
+    cells,
+    excerpt,
+    fingerprints,
+    not_run,
     printable,
     references,
     rows,
     several,
     short,
-    swap,
-    worst_first,
 )
 
 MOST_DIVERGENCES: Final = 5
 LONGEST_COMMENT: Final = 60_000  # characters; GitHub takes 65,536
-_MOST_FINDINGS = 5
+_MOST_LISTED = 5
 _MOST_RATES = 40
 _MOST_DIFF_LINES = 80
 _LONGEST_LINE = 300
@@ -46,6 +53,7 @@ def markdown(trial: Trial, texts: Mapping[str, str]) -> str:
         _verdict(trial),
         _reasons(trial),
         _rates(trial),
+        _prompts(trial),
         _divergences(trial, texts),
         _findings(trial),
         _sampled(trial),
@@ -105,16 +113,22 @@ def _rates(trial: Trial) -> Iterator[str]:
     if not named:
         return
     head = ("requests", "tokens", "forks", "per 1,000 tokens", "95 % bounds")
-    yield from _table(head, (_rate(*row) for row in [*named, *references(trial)]), 4)
+    lines = ((safe(name), *cells(rate)) for name, rate in [*named, *references(trial)])
+    yield from _table(head, lines, 4)
 
 
-def _rate(name: str, rate: Rate) -> Sequence[str]:
-    per_1000 = figure(rate.per_1000) if rate.tokens else "–"
-    return safe(name), f"{rate.tokens:,}", f"{rate.forks:,}", per_1000, bounds(rate)
+def _prompts(trial: Trial) -> Iterator[str]:
+    found = [d for d in worst_first(trial) if is_of_prompt(d)]
+    if not found:
+        return
+    yield f"**{several(len(found), 'question')} with another prompt**: {safe(PROMPT_HINT)}."
+    yield ""
+    yield from (f"- {_code(short(d.question))}: {safe(sentence(d))}" for d in found[:_MOST_LISTED])
+    yield from _more(found)
 
 
 def _divergences(trial: Trial, texts: Mapping[str, str]) -> Iterator[str]:
-    found = worst_first(trial)
+    found = [d for d in worst_first(trial) if not is_of_prompt(d)]
     if not found:
         if trial.verdict == "pass":
             yield "No answer left plain's."
@@ -146,25 +160,26 @@ def _findings(trial: Trial) -> Iterator[str]:
         return
     yield f"**{several(len(trial.findings), 'finding')} of checks and screens**:"
     yield ""
-    for found in trial.findings[:_MOST_FINDINGS]:
-        where = f"{_code(short(found.arm))}, {_code(short(found.question))}"
-        message = _code(found.message[:_LONGEST_LINE])
-        yield f"- {safe(short(found.check))}: {where}: {message}"
-    if len(trial.findings) > _MOST_FINDINGS:
-        yield f"- and {len(trial.findings) - _MOST_FINDINGS} more"
+    yield from map(_finding, trial.findings[:_MOST_LISTED])
+    yield from _more(trial.findings)
+
+
+def _finding(found: Finding) -> str:
+    where = f"{_code(short(found.arm))}, {_code(short(found.question))}"
+    return f"- {safe(short(found.check))}: {where}: {_code(found.message[:_LONGEST_LINE])}"
+
+
+def _more(found: Sequence[object]) -> Iterator[str]:
+    if len(found) > _MOST_LISTED:
+        yield f"- and {len(found) - _MOST_LISTED} more"
 
 
 def _sampled(trial: Trial) -> Iterator[str]:
-    sampled = trial.sampled
-    if sampled is None:
+    if trial.sampled is None:
         return
-    yield (
-        f"**Sampled output** at temperature {figure(sampled.temperature)}: {sampled.verdict}; "
-        f"p-values {figure(sampled.p_value)} (next tokens) and {figure(sampled.mmd_p_value)} "
-        f"(strings) at α {figure(sampled.alpha)}; a total variation distance of "
-        f"{figure(sampled.detectable)} would have been seen with 80 % probability. "
-        f"{safe(sampled.message[:_LONGEST_LINE])}"
-    )
+    yield f"**{safe(headline(trial.sampled)[:_LONGEST_LINE])}**"
+    yield ""
+    yield from (f"- {safe(sentence)}" for sentence in sentences(trial.sampled))
 
 
 def _limits(trial: Trial) -> Iterator[str]:
@@ -192,6 +207,10 @@ def _launch_diff(trial: Trial) -> Iterator[str]:
 
 def _footer(trial: Trial) -> Iterator[str]:
     facts = [f"prompts {_code(trial.prompts_digest[:16])}"] if trial.prompts_digest else []
+    facts += [
+        f"fingerprint of {names}: {_code(told) or NO_FINGERPRINT}"
+        for names, told in fingerprints(trial.arms)
+    ]
     if trial.certificate:
         facts.append(f"certificate {_code(trial.certificate)}")
     if trial.answers_folder:

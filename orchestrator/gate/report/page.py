@@ -10,6 +10,18 @@ from adapters.exchange import Candidate
 from orchestrator import __version__
 from orchestrator.gate.evidence import Divergence, Trial
 from orchestrator.gate.report import tables
+from orchestrator.gate.report.divergence import (
+    PROMPT_HINT,
+    explanation,
+    is_excused,
+    is_of_prompt,
+    kinds_in_words,
+    margin,
+    place,
+    prompts_in_words,
+    swap,
+    worst_first,
+)
 from orchestrator.gate.report.figure import Figure, render
 from orchestrator.gate.report.forks import forks
 from orchestrator.gate.report.guesses import guesses
@@ -19,17 +31,10 @@ from orchestrator.gate.report.positions import positions
 from orchestrator.gate.report.words import (
     compared,
     excerpt,
-    explanation,
     figure,
-    is_excused,
-    kinds_in_words,
-    margin,
-    place,
     several,
     short,
-    swap,
     title,
-    worst_first,
 )
 
 MOST_DIVERGENCES: Final = 50
@@ -144,19 +149,24 @@ def _list(trial: Trial, texts: Mapping[str, str]) -> Markup:
 
 def _item(divergence: Divergence, trial: Trial, prompt: str | None) -> Markup:
     d = divergence
-    excused = ", excused by the policy" if is_excused(d, trial.policy) else ""
+    where = tag("p", tag("span", _kind(d, trial), class_="kind"), _where(d))
+    return tag("li", where, _swap(d), _prompt(prompt), _candidates(d), class_=d.kind)
+
+
+def _kind(divergence: Divergence, trial: Trial) -> str:
+    if is_of_prompt(divergence):
+        return "another prompt"
+    excused = ", excused by the policy" if is_excused(divergence, trial.policy) else ""
+    return f"{divergence.kind}{excused}"
+
+
+def _where(divergence: Divergence) -> str:
+    d = divergence
     later = "" if d.is_first else " (behind the first of its answer)"
     at_once = f", {d.concurrency} at once" if d.concurrency > 1 else ""
-    where = f" · {short(d.question)} · {short(d.type)}, {d.suite}{at_once} · "
-    where += f"{' and '.join(d.arms)} at {place(d)}{later}"
-    return tag(
-        "li",
-        tag("p", tag("span", f"{d.kind}{excused}", class_="kind"), where),
-        _swap(d),
-        _prompt(prompt),
-        _candidates(d),
-        class_=d.kind,
-    )
+    at = "" if is_of_prompt(d) else f" at {place(d)}{later}"
+    arms = " and ".join(d.arms)
+    return f" · {short(d.question)} · {short(d.type)}, {d.suite}{at_once} · {arms}{at}"
 
 
 def _prompt(prompt: str | None) -> Markup:
@@ -165,6 +175,8 @@ def _prompt(prompt: str | None) -> Markup:
 
 
 def _swap(divergence: Divergence) -> Markup:
+    if is_of_prompt(divergence):
+        return tag("p", f"{prompts_in_words(divergence)}: {PROMPT_HINT}")
     plain, found = swap(divergence)
     told = f"{margin(divergence)}; explained by {explanation(divergence)}"
     parts = (tag("span", "plain ", said(plain)), tag("span", "found ", said(found)))

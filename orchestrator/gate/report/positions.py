@@ -4,10 +4,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from orchestrator.gate.evidence import Divergence, Kind, Trial
+from orchestrator.gate.report.divergence import is_of_prompt, kinds, kinds_in_words
 from orchestrator.gate.report.figure import Draw, Figure, kind_legend
 from orchestrator.gate.report.markup import Markup, table
-from orchestrator.gate.report.svg import Scale, line, picture, stack, text, ticks
-from orchestrator.gate.report.words import NOTHING, compared, kinds, kinds_in_words, short
+from orchestrator.gate.report.svg import (
+    Scale,
+    binned,
+    column_in_words,
+    line,
+    picture,
+    stack,
+    text,
+    ticks,
+)
+from orchestrator.gate.report.words import NOTHING, compared, short
 
 _TALLEST = 54.0  # pixels, the highest column
 _BLOCK = 9.0
@@ -47,7 +57,7 @@ def _longest(trial: Trial) -> int:
 
 
 def _drawing(trial: Trial, groups: Sequence[tuple[str, list[Divergence]]]) -> Draw:
-    has_prompts = any(d.position < 0 for d in trial.divergences)
+    has_prompts = any(map(is_of_prompt, trial.divergences))
     description = "; ".join(f"{short(name)}: {kinds_in_words(found)}" for name, found in groups)
 
     def draw(width: float) -> Markup:
@@ -74,7 +84,7 @@ class _Rows:
         self.bottom = 0.0
 
     def draw(self, groups: Sequence[tuple[str, list[Divergence]]]) -> Iterator[Markup]:
-        columns = {name: self._columns(found) for name, found in groups[:_MOST_TYPES]}
+        columns = {name: binned(found, self._bin_of) for name, found in groups[:_MOST_TYPES]}
         highest = {
             name: max(sum(column.values()) for column in by_bin.values())
             for name, by_bin in columns.items()
@@ -87,12 +97,8 @@ class _Rows:
             yield text(0, self.bottom, f"and {len(groups) - _MOST_TYPES} more types", "muted")
         yield from self._axis()
 
-    def _columns(self, found: Sequence[Divergence]) -> dict[int, Counter[Kind]]:
-        by_bin: dict[int, Counter[Kind]] = {}
-        for d in found:
-            number = -1 if d.position < 0 else d.position // self.bin
-            by_bin.setdefault(number, Counter())[d.kind] += 1
-        return by_bin
+    def _bin_of(self, divergence: Divergence) -> int:
+        return -1 if is_of_prompt(divergence) else divergence.position // self.bin
 
     def _row(
         self, name: str, by_bin: dict[int, Counter[Kind]], highest: int, unit: float
@@ -110,9 +116,9 @@ class _Rows:
         self.bottom = base + 6
 
     def _title(self, number: int, column: Counter[Kind]) -> str:
-        found = ", ".join(f"{n} {kind}" for kind, n in column.items())
+        found = column_in_words(column)
         if number < 0:
-            return f"another prompt was read: {found}"
+            return f"the arms read different prompts: {column.total()}"
         first = number * self.bin
         where = f"token {first}" if self.bin == 1 else f"tokens {first} to {first + self.bin - 1}"
         return f"{where}: {found}"

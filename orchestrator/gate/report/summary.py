@@ -8,30 +8,34 @@ from pathlib import Path
 from types import MappingProxyType
 
 from orchestrator.gate.evidence import Arm, Divergence, Rate, Sampled, Trial
+from orchestrator.gate.report.divergence import (
+    PROMPT_HINT,
+    explanation,
+    is_of_prompt,
+    is_outside,
+    kinds,
+    sentence,
+    worst_first,
+)
+from orchestrator.gate.report.sampled import headline, sentences
 from orchestrator.gate.report.words import (
     acceptance,
-    bounds,
     count,
     excerpt,
-    explanation,
     figure,
-    is_outside,
+    finding,
     is_speculating,
-    kinds,
-    margin,
     not_run,
     of_tokens,
     percent,
-    place,
     printable,
+    rate_in_words,
     references,
     rows,
     several,
     short,
     speed,
-    swap,
     title,
-    worst_first,
 )
 
 _WIDEST = 200
@@ -47,13 +51,13 @@ def summary_lines(
     yield f"{title(trial)}, policy {trial.policy}: {trial.verdict.upper()}"
     sections = (
         _few((printable(reason) for reason in trial.reasons), 3 if is_pass else 5),
-        _few((_arm_line(arm) for arm in trial.arms), 5),
-        _rate_lines(trial, 5 if is_pass else 6),
+        _few((_arm_line(arm) for arm in trial.arms), 4),
+        _rate_lines(trial, 5),
         _few(_divergence_lines(trial, texts), 2 if is_pass else 13),
-        _few((_finding(trial, n) for n in range(len(trial.findings))), 4),
-        _few(_sampled_lines(trial.sampled), 1 if is_pass else 2),
+        _few(map(finding, trial.findings), 4),
+        _sampled_lines(trial.sampled),
         _few((f"not run: {names}: {why}" for names, why in not_run(trial.suites)), 2),
-        _few((f"note: {printable(note)}" for note in trial.notes), 2),
+        _few((f"note: {printable(note)}" for note in trial.notes), 3 if is_pass else 2),
         _file_lines(trial, reports),
     )
     for line in chain.from_iterable(sections):
@@ -93,21 +97,27 @@ def _rate_lines(trial: Trial, most: int) -> Iterator[str]:
         return
     yield "forks per 1,000 tokens (95 % bounds):"
     width = max(len(name) for name, _ in shown[:most])
-    yield from (f"  {_rate_line(name, rate, width)}" for name, rate in shown[:most])
+    yield from (f"  {line}" for line in _few((_rate_line(*row, width) for row in shown), most))
 
 
 def _rate_line(name: str, rate: Rate, width: int) -> str:
-    told = f"{figure(rate.per_1000)} ({bounds(rate)})" if rate.forks else bounds(rate)
-    return f"{name:<{width}}  {told}, {of_tokens(rate)}"
+    return f"{name:<{width}}  {rate_in_words(rate)}, {of_tokens(rate)}"
 
 
 def _divergence_lines(trial: Trial, texts: Mapping[str, str]) -> Iterator[str]:
-    """By class: how many, how large, what explains them, and the first examples of each."""
-    found = worst_first(trial)
+    """By class: how many, how large, what explains them, and the first examples of each.
+
+    Prompts that were read differently come first: what follows from them is no fault of guessing.
+    """
+    prompts = [divergence for divergence in trial.divergences if is_of_prompt(divergence)]
+    if prompts:
+        yield f"{several(len(prompts), 'question')} with another prompt: {PROMPT_HINT}"
+        yield from (f"  {_example(divergence, texts)}" for divergence in prompts[:1])
+    found = [divergence for divergence in worst_first(trial) if not is_of_prompt(divergence)]
     for number, kind in enumerate(kinds(found)):
         members = [divergence for divergence in found if divergence.kind == kind]
         yield f"{len(members):,} {kind}: {_sizes(members)}; {_explained(members)}"
-        examples = islice(members, 1 if number else 3)
+        examples = islice(members, 1 if number else 2)
         yield from (f"  {_example(divergence, texts)}" for divergence in examples)
 
 
@@ -125,38 +135,23 @@ def _sizes(members: Sequence[Divergence]) -> str:
     margins = [d.margin for d in members if d.margin is not None and math.isfinite(d.margin)]
     if margins:
         least, greatest = figure(min(margins)), figure(max(margins))
-        told = f"margins {least} to {greatest}" if least != greatest else f"margin {least}"
-        parts.append(f"{told} nats")
+        sizes = f"margins {least} to {greatest}" if least != greatest else f"margin {least}"
+        parts.append(f"{sizes} nats")
     if outside := sum(1 for d in members if is_outside(d)):
         parts.append(f"{outside:,} outside what plain told")
     return ", ".join(parts)
 
 
 def _example(divergence: Divergence, texts: Mapping[str, str]) -> str:
-    arms = " and ".join(divergence.arms)
-    name = short(divergence.question)
     words = excerpt(texts.get(divergence.prompt), 30)
-    plain, found = swap(divergence)
-    tokens = f"plain {plain}, found {found}"
-    return f"{name} {words}: {arms} at {place(divergence)}: {tokens}; {margin(divergence)}"
-
-
-def _finding(trial: Trial, number: int) -> str:
-    found = trial.findings[number]
-    where = f"{short(found.arm)}, {short(found.question)}" if found.question else short(found.arm)
-    return f"{short(found.check)}: {where}: {printable(found.message)}"
+    return f"{short(divergence.question)} {words}: {sentence(divergence)}"
 
 
 def _sampled_lines(sampled: Sampled | None) -> Iterator[str]:
     if sampled is None:
         return
-    p_values = (("next tokens", sampled.p_value), ("strings", sampled.mmd_p_value))
-    told = [f"{name} p = {figure(value)}" for name, value in p_values if value is not None]
-    told.append(f"α {figure(sampled.alpha)}")
-    if sampled.detectable is not None and not sampled.message:
-        told.append(f"would have seen a distance of {figure(sampled.detectable)}")
-    message = f": {printable(sampled.message)}" if sampled.message else ""
-    yield f"sampled at {figure(sampled.temperature)}: {sampled.verdict}, {', '.join(told)}{message}"
+    yield headline(sampled)
+    yield from (f"  {sentence}" for sentence in sentences(sampled))
     if sampled.verdict != "pass" and sampled.worst:
         yield f"  differs most: {'; '.join(short(worst, 60) for worst in sampled.worst[:3])}"
 

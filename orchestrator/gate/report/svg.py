@@ -1,13 +1,14 @@
 """Pictures as inline SVG: scales and marks. Colours come from the page's style sheet by class."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from orchestrator.gate.evidence import Kind
+from orchestrator.gate.evidence import Divergence, Kind
+from orchestrator.gate.report.divergence import WORST_FIRST
 from orchestrator.gate.report.markup import Markup, join, tag
-from orchestrator.gate.report.words import WORST_FIRST
 
 WIDE: Final = 760
 NARROW: Final = 340
@@ -63,6 +64,21 @@ def rect(box: tuple[float, float, float, float], class_: str, title: str = "") -
     x, y, width, height = box
     inside = (tag("title", title),) if title else ()
     return tag("rect", *inside, x=x, y=y, width=max(0.0, width), height=height, class_=class_)
+
+
+def binned(
+    found: Iterable[Divergence], bin_of: Callable[[Divergence], int]
+) -> dict[int, Counter[Kind]]:
+    """How many there are of each kind in each bin."""
+    by_bin: dict[int, Counter[Kind]] = {}
+    for divergence in found:
+        by_bin.setdefault(bin_of(divergence), Counter())[divergence.kind] += 1
+    return by_bin
+
+
+def column_in_words(column: Counter[Kind]) -> str:
+    """What stands in one bin."""
+    return ", ".join(f"{number} {kind}" for kind, number in column.items())
 
 
 def stack(

@@ -4,12 +4,15 @@ from collections.abc import Iterator, Sequence
 
 from orchestrator.gate.evidence import Arm, Finding, Sampled, Trial
 from orchestrator.gate.report.markup import Markup, join, said, table, tag
+from orchestrator.gate.report.sampled import sentences
 from orchestrator.gate.report.words import (
+    NO_FINGERPRINT,
     acceptance,
     compared,
     count,
     duration,
     figure,
+    fingerprints,
     is_speculating,
     percent,
     several,
@@ -29,10 +32,8 @@ def arms(trial: Trial) -> Markup:
     head = ("arm", "worker", "starts", "tokens", "seconds", "tokens/s")
     lines = (_arm(arm) for arm in trial.arms)
     whole = table((*head, "drafted", "accepted", "rate", "no answer"), lines, 8)
-    told = [(arm.name, said(short(arm.fingerprint, 160))) for arm in trial.arms if arm.fingerprint]
-    if not told:
-        return whole
-    listed = table(("arm", "engine process that answered"), told)
+    told = [(names, said(one) or NO_FINGERPRINT) for names, one in fingerprints(trial.arms)]
+    listed = table(("arms", "engine process that answered"), told)
     return join((whole, tag("details", tag("summary", "Fingerprints"), listed)))
 
 
@@ -101,7 +102,9 @@ def sampled(outcome: Sampled | None) -> Markup:
     worst = [tag("li", said(short(one, 200))) for one in outcome.worst]
     listed = join((tag("p", "Contexts that differ most:"), tag("ul", *worst))) if worst else ""
     figures = tag("div", table(("what", "value"), lines, 1), class_="brief")
-    return join((tag("p", outcome.message), figures, listed))
+    message = tag("p", outcome.message) if outcome.message and outcome.verdict != "pass" else ""
+    parts = tag("ul", *(tag("li", sentence) for sentence in sentences(outcome)))
+    return join((message, parts, figures, listed))
 
 
 def findings(found: Sequence[Finding], is_checked: bool) -> Markup:
@@ -159,6 +162,7 @@ _GLOSSARY = (
     ("tie, near-tie", "plain prefers its own token by at most 1, at most 2 units of precision"),
     ("suspicious, wrong", "by less than 1 nat; by 1 nat or more, or it told 20 likelier tokens"),
     ("unscored", "plain was not asked what it thinks there, or could not be; no margin is known"),
+    ("another prompt", "the arms read different ids of the prompt; no answer to it was compared"),
     ("A1, A2", "the plain engine, started twice"),
     ("S1, S2", "the speculating engine, started twice"),
     ("explained by A/A", "a plain answer takes the same token"),

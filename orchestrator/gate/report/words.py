@@ -8,15 +8,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from orchestrator.gate.compare import A_A
-from orchestrator.gate.evidence import END, Arm, Divergence, Kind, Policy, Rate, Trial
+from orchestrator.gate.evidence import Arm, Finding, Rate, Trial
 from orchestrator.gate.suite import RAN
-from orchestrator.gate.verdict import is_numeric
 
-WORST_FIRST: Final[tuple[Kind, ...]] = ("wrong", "suspicious", "unscored", "near-tie", "tie")
 NOTHING: Final = "Nothing to show: no tokens were compared."
+NO_FINGERPRINT: Final = "the engine tells none"
 _LONGEST_NAME = 40
-_LONGEST_TOKEN = 24
 
 
 def printable(text: str) -> str:
@@ -42,26 +39,6 @@ def excerpt(text: str | None, most: int = 40) -> str:
     line = " ".join(text[-8 * most :].split())
     is_cut = len(line) > most or len(text) > 8 * most
     return f"{'…' if is_cut else ''}{line[-most:]!r}"
-
-
-def token(divergence: Divergence, identity: int) -> str:
-    """A token's id, with its text where plain told it."""
-    if identity == END:
-        return "the end"
-    text = next((c.text for c in divergence.candidates if c.token == identity), "")
-    return f"{identity} {text[:_LONGEST_TOKEN]!r}" if text else str(identity)
-
-
-def swap(divergence: Divergence) -> tuple[str, str]:
-    """What plain has there and what was found; of prompts read otherwise, how long they are."""
-    if divergence.position < 0:
-        return f"{divergence.expected:,} tokens", f"{divergence.found:,} tokens"
-    return token(divergence, divergence.expected), token(divergence, divergence.found)
-
-
-def place(divergence: Divergence) -> str:
-    """Where in the answer the arms part."""
-    return "the prompt" if divergence.position < 0 else f"token {divergence.position}"
 
 
 def figure(value: float | None) -> str:
@@ -114,6 +91,17 @@ def of_tokens(rate: Rate) -> str:
     return f"{forks} in {rate.tokens:,} tokens"
 
 
+def rate_in_words(rate: Rate) -> str:
+    """A rate with its bounds; with no fork, the bound alone."""
+    return f"{figure(rate.per_1000)} ({bounds(rate)})" if rate.forks else bounds(rate)
+
+
+def cells(rate: Rate) -> tuple[str, str, str, str]:
+    """A rate for a table: tokens, forks, forks per 1,000 tokens, bounds."""
+    per_1000 = figure(rate.per_1000) if rate.tokens else "–"
+    return f"{rate.tokens:,}", f"{rate.forks:,}", per_1000, bounds(rate)
+
+
 def compared(trial: Trial) -> int:
     """Tokens that were compared with plain's."""
     return trial.rates["all"].tokens if "all" in trial.rates else 0
@@ -163,59 +151,18 @@ def speed(arm: Arm) -> str:
     return f"{arm.tokens / arm.seconds:,.1f}" if arm.seconds > 0 else "–"
 
 
-def is_outside(divergence: Divergence) -> bool:
-    """Plain told its likeliest tokens, and the one found was not among them.
-
-    An end is not among them either way: it is no token.
-    """
-    is_told = bool(divergence.candidates) and divergence.margin is None
-    return divergence.found != END and (is_told or divergence.margin == math.inf)
-
-
-def margin(divergence: Divergence) -> str:
-    """How much plain prefers its own token, in nats and in units of the logits' precision."""
-    if is_outside(divergence):
-        return f"outside plain's {len(divergence.candidates)} likeliest"
-    if divergence.margin is None:
-        return "an end has no margin" if divergence.found == END else "not scored"
-    told = figure(divergence.units)
-    units = "" if told == "–" else f" ({told} unit{'' if told == '1' else 's'})"
-    return f"{figure(divergence.margin)} nats{units}"
+def fingerprints(arms: Iterable[Arm]) -> list[tuple[str, str]]:
+    """Arms, and what their engine says of itself; "" where it says nothing (NO_FINGERPRINT)."""
+    found: dict[str, list[str]] = {}
+    for arm in arms:
+        found.setdefault(arm.fingerprint, []).append(arm.name)
+    return [(", ".join(names), short(told, 160)) for told, names in found.items()]
 
 
-def explanation(divergence: Divergence) -> str:
-    """What takes the same token without a drafter."""
-    return " and ".join(divergence.explained) or "nothing"
-
-
-def is_excused(divergence: Divergence, policy: Policy) -> bool:
-    """Whether the policy lets this one difference pass. Rates and totals are judged elsewhere."""
-    return A_A in divergence.explained if policy == "strict" else is_numeric(divergence)
-
-
-def worst_first(trial: Trial) -> list[Divergence]:
-    """The divergences in the order in which people should read them."""
-
-    def order(divergence: Divergence) -> tuple[bool, int, bool, float, str, int]:
-        is_another_prompt = divergence.position < 0
-        severity = -1 if is_another_prompt else WORST_FIRST.index(divergence.kind)
-        size = -math.inf if is_outside(divergence) else -(divergence.margin or 0.0)
-        is_later = not divergence.is_first
-        excused = is_excused(divergence, trial.policy)
-        return excused, severity, is_later, size, divergence.question, divergence.position
-
-    return sorted(trial.divergences, key=order)
-
-
-def kinds(divergences: Iterable[Divergence]) -> dict[Kind, int]:
-    """How many there are of each kind, the worst first; kinds without one are left out."""
-    found = [divergence.kind for divergence in divergences]
-    return {kind: found.count(kind) for kind in WORST_FIRST if kind in found}
-
-
-def kinds_in_words(divergences: Iterable[Divergence]) -> str:
-    """ "3 wrong, 1 tie"; "none" without any."""
-    return ", ".join(f"{n:,} {kind}" for kind, n in kinds(divergences).items()) or "none"
+def finding(found: Finding) -> str:
+    """What a check or a screen found, and where."""
+    where = f"{short(found.arm)}, {short(found.question)}" if found.question else short(found.arm)
+    return f"{short(found.check)}: {where}: {printable(found.message)}"
 
 
 def not_run(suites: Mapping[str, str]) -> Iterator[tuple[str, str]]:

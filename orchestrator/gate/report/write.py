@@ -11,19 +11,23 @@ from orchestrator.gate.report.data import as_json
 from orchestrator.gate.report.junit import junit_xml
 from orchestrator.gate.report.markdown import markdown
 from orchestrator.gate.report.page import page
+from orchestrator.gate.report.shareable import shareable
 
 
-def write_reports(folder: Path, trial: Trial, texts: Mapping[str, str]) -> dict[str, Path]:
+def write_reports(
+    folder: Path, trial: Trial, texts: Mapping[str, str], fleet: Path | None = None
+) -> dict[str, Path]:
     """Write report.html, report.json, report.md and junit.xml; their paths by these names.
 
-    `texts` holds prompts by id. Raises OrchestratorError when a file cannot be written; those
-    written before it stay.
+    `texts` holds prompts by id. What is posted elsewhere names files as seen from the folder
+    `fleet`. Raises OrchestratorError when a file cannot be written; those written before it stay.
     """
+    for_others = shareable(trial, folder, fleet)
     reports = {
         "report.html": page(trial, texts),
         "report.json": json.dumps(as_json(trial), indent=1, allow_nan=False) + "\n",
-        "report.md": markdown(trial, texts),
-        "junit.xml": junit_xml([trial]),
+        "report.md": markdown(for_others, texts),
+        "junit.xml": junit_xml([for_others]),
     }
     return {name: _write(folder / name, text) for name, text in reports.items()}
 
