@@ -16,8 +16,9 @@ from orchestrator.errors import EngineError, EngineGoneError
 from orchestrator.gate.endpoint import Endpoint, changed_fingerprint
 from orchestrator.gate.evidence import Arm, Question
 from orchestrator.gate.journal import Journal
+from orchestrator.gate.neighbours import LONGEST_PREFIX, sampled_neighbours
 from orchestrator.gate.progress import ArmProgress
-from orchestrator.gate.suite import asked, how
+from orchestrator.gate.request import ALONE, asked, how
 from orchestrator.wire import ask, engine_client, hold, timed
 
 _COUNTED = ("drafted", "accepted", "drafts")
@@ -49,7 +50,7 @@ class Collection:
         that fails is None in the arm; an engine that is gone raises EngineError.
         """
         asked_for = {question.id for question in questions}
-        groups = [list(g) for _, g in itertools.groupby(questions, lambda q: q.concurrency)]
+        groups = [list(g) for _, g in itertools.groupby(questions, _company)]
         errors: dict[str, str] = {}
         async with engine_client(self.endpoint.url) as client:
             before = await hold(client, self.endpoint.adapter.api.complete(self.endpoint.model))
@@ -108,10 +109,11 @@ class Collection:
         answers: dict[str, Generation | None],
         errors: dict[str, str],
     ) -> None:
-        """Questions of one concurrency: that many are in flight until none is left to send.
+        """Questions of one company: so many are in flight until none is left to send.
 
         A prompt is sent whenever an answer is whole, so that prompts arrive while others decode.
         """
+        concurrency, beside = _company(group[0])
         waiting = iter([question for question in group if question.id not in answers])
         before, start = await read_counts(client, self.endpoint), time.perf_counter()
 
@@ -121,12 +123,29 @@ class Collection:
                 answers[question.id] = answer
                 self.progress.answered()
 
-        async with _group() as tasks:
-            for _ in range(group[0].concurrency):
+        prefixes = _prefixes(group, answers) if beside else []
+        company = sampled_neighbours(client, self.endpoint, prefixes, beside)
+        async with company as neighbours, _group() as tasks:
+            for _ in range(concurrency - beside):
                 tasks.create_task(ask_on())
+        if neighbours.failure:
+            self._undo(group, f"sampled neighbours: {neighbours.failure}", answers, errors)
         seconds = time.perf_counter() - start
         after = await read_counts(client, self.endpoint)
         self.journal.count({**_risen(before, after), "seconds": round(seconds, 6)})
+
+    def _undo(
+        self,
+        group: Sequence[Question],
+        why: str,
+        answers: dict[str, Generation | None],
+        errors: dict[str, str],
+    ) -> None:
+        """Answers that came without the company that they were asked for in are none."""
+        for question in group:
+            answers[question.id] = None
+            errors[question.id] = why
+            self.journal.failed(question, why)
 
     async def _answer(
         self,
@@ -154,6 +173,24 @@ class Collection:
         answer = replace(answer, seconds=round(seconds, 6))
         self.journal.answered(question, answer)
         return answer
+
+
+def _company(question: Question) -> tuple[int, int]:
+    """How many requests are in flight with it, and how many of them are sampled."""
+    return question.concurrency, question.beside
+
+
+def _prefixes(
+    group: Sequence[Question], answers: Mapping[str, Generation | None]
+) -> list[tuple[int, ...]]:
+    """What sampled neighbours go on from: the group's own prompts, with half of their answers, so
+    that lookups find something."""
+    found = []
+    for question in group:
+        answer = answers.get(f"{ALONE}/{question.prompt}")
+        if answer and answer.prompt_ids and min(answer.prompt_ids) >= 0:
+            found.append(answer.prompt_ids + answer.ids[: len(answer.ids) // 2])
+    return [prefix for prefix in found if len(prefix) <= LONGEST_PREFIX]
 
 
 def _is_sound(answer: Generation) -> bool:

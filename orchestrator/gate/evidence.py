@@ -14,7 +14,17 @@ Policy: TypeAlias = Literal["strict", "numerics"]
 Kind: TypeAlias = Literal["tie", "near-tie", "suspicious", "wrong", "unscored"]
 # What each suite asks is in docs/gate.md; a certificate names those that ran.
 Suite: TypeAlias = Literal[
-    "greedy", "loaded", "turns", "long", "limits", "stream", "json", "tools", "penalties", "sampled"
+    "greedy",
+    "loaded",
+    "mixed",
+    "turns",
+    "long",
+    "limits",
+    "stream",
+    "json",
+    "tools",
+    "penalties",
+    "sampled",
 ]
 
 SUITES: tuple[Suite, ...] = get_args(Suite)
@@ -26,8 +36,9 @@ END = -1  # stands for "the answer ended here" where a token id is expected
 class Question:
     """One request of an arm. `request` holds its OpenAI fields.
 
-    `concurrency` is how many requests of its suite are in flight at once. `follows` names the
-    question whose answer it is made from (gate/suite.py); `note` says what is special about it.
+    `concurrency` is how many requests of its suite are in flight at once, and `beside` how many of
+    them are sampled ones that nobody compares (gate/neighbours.py). `follows` names the question
+    whose answer it is made from (gate/suite.py); `note` says what is special about it.
     """
 
     id: str
@@ -38,6 +49,7 @@ class Question:
     concurrency: int = 1
     follows: str | None = None
     note: str = ""
+    beside: int = 0
 
 
 @dataclass(frozen=True)

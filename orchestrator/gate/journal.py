@@ -58,6 +58,8 @@ class Journal:
             fields = {name: line.get(name) for name in Generation.__dataclass_fields__}
             name = msgspec.convert(line["question"], str)
             self.answers[name] = msgspec.convert(fields, Generation)
+        elif "error" in line:
+            self.answers.pop(msgspec.convert(line["question"], str), None)
 
     def begin_anew(self) -> None:
         """Forget everything: what answers now may not be what answered then."""
@@ -75,7 +77,8 @@ class Journal:
         self._write({"question": question.id, "type": question.type, **asdict(answer)})
 
     def failed(self, question: Question, message: str) -> None:
-        """Note that the engine gave no answer; a later run asks again."""
+        """Note that the engine gave no answer, or none that counts; a later run asks again."""
+        self.answers.pop(question.id, None)
         self._write({"question": question.id, "type": question.type, "error": message})
 
     def count(self, counted: Mapping[str, Any]) -> None:

@@ -8,8 +8,6 @@ from typing import Any, Final
 from orchestrator.gate.evidence import SUITES, Question, Suite
 from orchestrator.gate.prompt import Prompt, require_fitting
 from orchestrator.gate.request import ALONE, OWN
-from orchestrator.gate.request import asked as asked
-from orchestrator.gate.request import how as how
 from orchestrator.gate.structured import FORMAT, TOOL
 
 RAN, NOT_ASKED = "ran", "not asked for"
@@ -19,6 +17,7 @@ LONGEST: Final = 32_768
 _SHORT = 32
 # An object of a schema must come to its end, or it is no JSON in any arm.
 _OBJECT = 48
+_MOST_MIXED = 4  # requests in flight where half of them are sampled
 _SIZE: Final = attrgetter("size")
 _PENALTY_FIELDS: Final[Mapping[str, float]] = {"frequency_penalty": 1.8, "presence_penalty": 1.5}
 _NEXT: Final = ("Say the same in other words.", "Now say it in one short sentence.")
@@ -242,9 +241,12 @@ def _long(material: _Material) -> _Made:
     return [replace(question, follows=sources[0], note=f"{context - width} tokens in all")]
 
 
+_ALONE: Final = "no more than one request is in flight at once"
+
+
 def _loaded(material: _Material) -> _Made:
     if not material.settings.levels:
-        return "no more than one request is in flight at once"
+        return _ALONE
     return [q for level in material.settings.levels for q in _level(material.plain, level)]
 
 
@@ -254,7 +256,7 @@ def _level(prompts: Sequence[Prompt], level: int) -> list[Question]:
     Long prompts alternate with short ones, and the first answers are cut to lengths that differ: so
     they end one after another, and the next prompts are read while others are being answered.
     """
-    mixed = _mixed(prompts)
+    mixed = _alternating(prompts)
     made = []
     for index in range(max(len(mixed), 2 * level)):
         prompt, turn = mixed[index % len(mixed)], index // len(mixed)
@@ -266,7 +268,20 @@ def _level(prompts: Sequence[Prompt], level: int) -> list[Question]:
     return made
 
 
-def _mixed(prompts: Sequence[Prompt]) -> list[Prompt]:
+def _mixed(material: _Material) -> _Made:
+    """As many prompts as are in flight at least; half of the requests beside them are sampled."""
+    if "temperature" in material.settings.refused:
+        return material.settings.refused["temperature"]
+    if not material.settings.levels:
+        return _ALONE
+    level = min(material.settings.levels[-1], _MOST_MIXED)
+    others = [prompt for prompt in material.plain if prompt not in material.few]
+    prompts = [*material.few, *others][: max(level, len(material.few))]
+    asked = [_question("mixed", f"mixed@{level}", p, p.request) for p in prompts]
+    return [replace(question, concurrency=level, beside=level // 2) for question in asked]
+
+
+def _alternating(prompts: Sequence[Prompt]) -> list[Prompt]:
     """The longest, the shortest, the second longest, and so on."""
     ordered = sorted(prompts, key=_SIZE)
     count = len(ordered)
@@ -276,6 +291,7 @@ def _mixed(prompts: Sequence[Prompt]) -> list[Prompt]:
 _MAKERS: Final[Mapping[str, Callable[[_Material], _Made]]] = {
     "greedy": _greedy,
     "loaded": _loaded,
+    "mixed": _mixed,
     "turns": _turns,
     "long": _long,
     "limits": _limits,
@@ -285,7 +301,7 @@ _MAKERS: Final[Mapping[str, Callable[[_Material], _Made]]] = {
     "penalties": _penalties,
 }
 # Made from, or checked against, the answer to the prompt alone.
-_FOLLOWING: Final = frozenset({"limits", "stream", "long"})
+_FOLLOWING: Final = frozenset({"mixed", "limits", "stream", "long"})
 _PLAIN: Final = frozenset(_MAKERS) - {"json", "tools"}
 
 

@@ -96,12 +96,21 @@ def test_sampled_output_of_the_cpu_build_is_wrong_as_it_is_shipped(
     assert not found.trial["divergences"]
 
 
+def test_sampled_requests_spoil_greedy_ones_of_the_cpu_build(
+    bench: Bench, plain: str, right: str, tmp_path: Path
+) -> None:
+    """The same bug: alone and under greedy load the same engine's greedy output is plain's."""
+    expected = Expected("greedy,loaded,mixed", FAIL, DIFFER, "many")
+    found = bench.require(tmp_path, plain, right, expected)
+    assert found.forks("suite") == {"mixed"}
+
+
 def test_sampled_output_passes_once_that_is_mended(
     bench: Bench, plain: str, tmp_path: Path
 ) -> None:
     """So that the three wrong rules above are caught for being wrong."""
     with bench.vllm(tmp_path / "engine", bench.drafting(), "sampled:right") as url:
-        expected = Expected("greedy,sampled", PASS, "identical", "sure")
+        expected = Expected("greedy,mixed,sampled", PASS, "identical", "sure")
         found = bench.require(tmp_path, plain, url, expected)
     assert found.trial["sampled"]["verdict"] == "pass"
 

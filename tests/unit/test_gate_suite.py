@@ -71,7 +71,7 @@ def test_features_cost_less_than_the_prompts_alone() -> None:
     alone = cost.pop("prompts")
     assert alone == 36 * 96
     del cost["loaded"]
-    assert cost.total() < alone * 0.5
+    assert cost.total() < alone * 0.6
 
 
 def test_each_prompt_is_asked_alone() -> None:
@@ -264,8 +264,25 @@ def test_suites_that_nobody_wants() -> None:
     assert {name for name, word in alone.items() if "suite greedy" in word} == {
         "limits",
         "long",
+        "mixed",
         "stream",
     }
+
+
+def test_greedy_requests_beside_sampled_ones_are_half_of_those_in_flight() -> None:
+    mixed = of("mixed", many(), levels=(2, 3))
+    assert [q.id for q in mixed] == ["mixed@3/chat-0", "mixed@3/code-0", "mixed@3/rag-8"]
+    assert {(q.concurrency, q.beside) for q in mixed} == {(3, 1)}
+    alone = {q.prompt: q.request for q in of("greedy", many())}
+    assert all(q.request == alone[q.prompt] and q.follows is None for q in mixed)
+    full = of("mixed", many(), levels=(2, 8))
+    assert [q.prompt for q in full] == ["chat-0", "code-0", "rag-8", "chat-1"]
+    assert {(q.concurrency, q.beside) for q in full} == {(4, 2)}
+
+
+def test_greedy_requests_are_not_mixed_where_nothing_may_be_sampled_or_in_flight() -> None:
+    assert said(many(), refused={"temperature": "greedy only"})["mixed"] == "greedy only"
+    assert said(many(), levels=())["mixed"] == "no more than one request is in flight at once"
 
 
 def test_no_load_without_levels() -> None:

@@ -1,0 +1,66 @@
+"""Neighbours: sampled requests that share an engine's steps with the greedy ones that are compared.
+
+Nobody compares what they answer. An engine that verifies both kinds in one step may let them spoil
+each other (vLLM #55005: a greedy answer left plain at its second token).
+"""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import httpx
+
+from adapters.exchange import Draws
+from orchestrator.errors import EngineError
+from orchestrator.gate.endpoint import Endpoint
+from orchestrator.wire import hold
+
+LONGEST_PREFIX: Final = 1024  # tokens; each answer reads its own again
+_TEMPERATURE: Final = 0.8
+_LENGTH: Final = 48  # tokens of an answer
+
+
+@dataclass
+class Neighbours:
+    """Those that are in flight now. `failure` is why one of them gave up, once it has."""
+
+    client: httpx.AsyncClient
+    endpoint: Endpoint
+    prefixes: Sequence[tuple[int, ...]]
+    count: int
+    failure: str | None = None
+
+    async def draw_on(self, number: int) -> None:
+        """One answer after another, each from another prefix and with a seed of its own."""
+        api, model = self.endpoint.adapter.api, self.endpoint.model
+        for seed in itertools.count(number + 1, self.count):
+            prefix = self.prefixes[seed % len(self.prefixes)]
+            draws = Draws(1, _LENGTH, _TEMPERATURE, seed)
+            try:
+                await hold(self.client, api.sample(model, prefix, draws))
+            except EngineError as error:
+                self.failure = str(error)
+                return
+
+
+@asynccontextmanager
+async def sampled_neighbours(
+    client: httpx.AsyncClient,
+    endpoint: Endpoint,
+    prefixes: Sequence[tuple[int, ...]],
+    count: int,
+) -> AsyncIterator[Neighbours]:
+    """`count` sampled requests in flight for the length of the block, whatever becomes of them."""
+    found = Neighbours(client, endpoint, prefixes, count if prefixes else 0)
+    if count and not prefixes:
+        found.failure = "the engine does not tell the ids of its prompts, or all are too long"
+    tasks = [asyncio.create_task(found.draw_on(number)) for number in range(found.count)]
+    try:
+        yield found
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
