@@ -1,7 +1,7 @@
 """Neighbours: sampled requests that share an engine's steps with the greedy ones that are compared.
 
 Nobody compares what they answer. An engine that verifies both kinds in one step may let them spoil
-each other (vLLM #55005: a greedy answer left plain at its second token).
+each other: docs/gate-faults.md has one.
 """
 
 import asyncio
