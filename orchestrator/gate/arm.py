@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from orchestrator.wire import ask, engine_client, hold, timed
 _COUNTED = ("drafted", "accepted", "drafts")
 # An engine may count a little after it answers; nothing tells when.
 _COUNT_PAUSE_S = 0.2
+_LARGEST_ID = 2**31
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Collection:
     endpoint: Endpoint
     journal: Journal
     progress: ArmProgress
+    _counts: Counts = Counts(dict.fromkeys(_COUNTED), None)  # when the last group ended
 
     async def collect(self, questions: Sequence[Question]) -> Arm:
         """Ask every question that the journal has no answer to, in order.
@@ -50,7 +52,7 @@ class Collection:
         that fails is None in the arm; an engine that is gone raises EngineError.
         """
         asked_for = {question.id for question in questions}
-        groups = [list(g) for _, g in itertools.groupby(questions, _company)]
+        groups = list(_groups(questions))
         errors: dict[str, str] = {}
         async with engine_client(self.endpoint.url) as client:
             before = await hold(client, self.endpoint.adapter.api.complete(self.endpoint.model))
@@ -64,6 +66,7 @@ class Collection:
             answers: dict[str, Generation | None] = dict(kept)
             self.progress.begin(len(answers), len(questions))
             self.journal.booted(before)
+            self._counts = await read_counts(client, self.endpoint)
             for group in groups:
                 await self._ask_group(client, group, answers, errors)
             after = await hold(client, self.endpoint.adapter.api.complete(self.endpoint.model))
@@ -114,8 +117,10 @@ class Collection:
         A prompt is sent whenever an answer is whole, so that prompts arrive while others decode.
         """
         concurrency, beside = _company(group[0])
-        waiting = iter([question for question in group if question.id not in answers])
-        before, start = await read_counts(client, self.endpoint), time.perf_counter()
+        left = [question for question in group if question.id not in answers]
+        if not left:
+            return
+        waiting, start = iter(left), time.perf_counter()
 
         async def ask_on() -> None:
             for question in waiting:
@@ -131,8 +136,9 @@ class Collection:
         if neighbours.failure:
             self._undo(group, f"sampled neighbours: {neighbours.failure}", answers, errors)
         seconds = time.perf_counter() - start
-        after = await read_counts(client, self.endpoint)
-        self.journal.count({**_risen(before, after), "seconds": round(seconds, 6)})
+        before, self._counts = self._counts, await read_counts(client, self.endpoint)
+        risen = _risen(before, self._counts)
+        self.journal.count({**risen, "seconds": round(seconds, 6)})
 
     def _undo(
         self,
@@ -175,6 +181,16 @@ class Collection:
         return answer
 
 
+def _groups(questions: Sequence[Question]) -> Iterator[list[Question]]:
+    """What is counted together: questions asked one at a time each for itself, so that a run that
+    is killed loses none; of a load the whole."""
+    for (concurrency, _), company in itertools.groupby(questions, _company):
+        if concurrency > 1:
+            yield list(company)
+        else:
+            yield from ([question] for question in company)
+
+
 def _company(question: Question) -> tuple[int, int]:
     """How many requests are in flight with it, and how many of them are sampled."""
     return question.concurrency, question.beside
@@ -199,7 +215,7 @@ def _is_sound(answer: Generation) -> bool:
         msgspec.convert(asdict(answer), Generation)
     except msgspec.ValidationError:
         return False
-    return True
+    return all(abs(token) < _LARGEST_ID for token in (*answer.prompt_ids, *answer.ids))
 
 
 class _group(asyncio.TaskGroup):

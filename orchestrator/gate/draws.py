@@ -291,7 +291,9 @@ class Sampling:
         found = p_value(self._comparison, self._settings, len(self._p_values))
         self._p_values.append(found)
         drawn = sum(map(len, self._speculating.values()))
-        self._say(f"sampled: look {len(self._p_values)} at {drawn} draws: p = {found:.2g}")
+        self._say(
+            f"sampled: look {len(self._p_values)} at {drawn} draws: p = {found:.2g} by itself"
+        )
 
     def _mmd_p_value(self) -> float | None:
         return mmd_p_value(self._plain_strings, self._strings, self._settings.seed)

@@ -6,6 +6,7 @@ A gate that was killed goes on from here: an answer in the journal is not asked 
 import contextlib
 import fcntl
 import json
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.gate.evidence import Question
 
 _RUN = "run.json"
+_CHECKSUM = "crc32"
 
 
 class _Counted(msgspec.Struct):
@@ -32,7 +34,8 @@ class _Counted(msgspec.Struct):
 
 class Journal:
     """The lines of one arm. `answers` and `counted` hold what an earlier, killed run left, and
-    `fingerprint` is the engine's that answered last. Lines that cannot be read are asked again."""
+    `fingerprint` is the engine's that answered last. Lines that cannot be read are asked again, and
+    so are answers behind the last count: what was drafted for them died with the run."""
 
     def __init__(self, path: Path):
         self._path = path
@@ -40,17 +43,21 @@ class Journal:
         for line in read_lines(path):
             with contextlib.suppress(msgspec.ValidationError, KeyError, TypeError):
                 self._take(line)
+        for name in self._uncounted:
+            self.answers.pop(name, None)
 
     def _empty(self) -> None:
         self.answers: dict[str, Generation] = {}
         self.counted: list[dict[str, Any]] = []
         self.boots = 0
         self.fingerprint: str | None = None
+        self._uncounted: set[str] = set()
 
     def _take(self, line: Mapping[str, Any]) -> None:
         if "counted" in line:
             counted = msgspec.convert(line["counted"], _Counted)
             self.counted.append(msgspec.structs.asdict(counted))
+            self._uncounted.clear()
         elif "boot" in line:
             self.fingerprint = msgspec.convert(line["fingerprint"], str)
             self.boots += 1
@@ -58,6 +65,7 @@ class Journal:
             fields = {name: line.get(name) for name in Generation.__dataclass_fields__}
             name = msgspec.convert(line["question"], str)
             self.answers[name] = msgspec.convert(fields, Generation)
+            self._uncounted.add(name)
         elif "error" in line:
             self.answers.pop(msgspec.convert(line["question"], str), None)
 
@@ -96,10 +104,11 @@ class Journal:
 
 
 def append_line(path: Path, line: Mapping[str, Any]) -> None:
-    """Raises OrchestratorError."""
+    """With a checksum of it. Raises OrchestratorError."""
+    whole = {**line, _CHECKSUM: _checksum(line)}
     try:
         with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            file.write(json.dumps(whole, ensure_ascii=False) + "\n")
     except OSError as error:
         raise OrchestratorError(f"{path} cannot be written: {error.strerror}") from error
 
@@ -112,8 +121,14 @@ def remove(path: Path) -> None:
         raise OrchestratorError(f"{path} cannot be written: {error.strerror}") from error
 
 
+def _checksum(line: Mapping[str, Any]) -> int:
+    """CRC-32: a line that a disk or an editor changed is not what an engine answered."""
+    return zlib.crc32(json.dumps(line, ensure_ascii=False, sort_keys=True).encode(errors="replace"))
+
+
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Whole lines only: the last one may be torn, and is cut off so that the next begins anew.
+    """Whole lines only, as they were written: the last one may be torn, and is cut off so that the
+    next begins anew.
 
     Raises OrchestratorError.
     """
@@ -132,7 +147,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             data = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(data, dict):
+        if isinstance(data, dict) and data.pop(_CHECKSUM, None) == _checksum(data):
             found.append(data)
     return found
 

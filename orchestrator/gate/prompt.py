@@ -59,6 +59,12 @@ class Prompt:
         return len(str(asked).encode(errors="replace"))
 
     @property
+    def limit(self) -> int:
+        """The most tokens of an answer; `max_completion_tokens` is the chat API's newer name."""
+        newer = self.request.get("max_completion_tokens")
+        return int(newer or self.request.get("max_tokens", DEFAULT_MAX_TOKENS))
+
+    @property
     def text(self) -> str:
         """The prompt, or the last message, for people to recognise it by."""
         last = self.request.get("prompt") or self.request["messages"][-1].get("content", "")
@@ -93,15 +99,17 @@ def read_prompts(path: Path, per_type: int | None = None) -> list[Prompt]:
     return _first_of_each(prompts, per_type)
 
 
-def require_fitting(prompts: Sequence[Prompt], context: int | None) -> None:
-    """Raises InputError for prompts that a context of so many tokens cannot hold.
+def require_fitting(prompts: Sequence[Prompt], context: int | None, width: int) -> None:
+    """Raises InputError for prompts, or answers, that a context of so many tokens cannot hold.
 
-    Those that only may be too long are asked: the engine knows.
+    Those that only may be too long are asked: the engine knows. An answer must end a verify step,
+    `width` tokens, before the context does (docs/gate-suites.md).
     """
     if context is None:
         return
     most = context * _MOST_BYTES_A_TOKEN
     problems = [_too_long(prompt, context) for prompt in prompts if prompt.size > most]
+    problems += [_too_many(p, context, width) for p in prompts if p.limit > context - width - 1]
     if problems:
         raise InputError(problems)
 
@@ -111,6 +119,13 @@ def _too_long(prompt: Prompt, context: int) -> Problem:
     message = f"{told}, which the model's context of {context:,} tokens cannot hold"
     hint = "shorten it, or give the model a longer context (in a fleet: models.<name>.context)"
     return Problem(("prompt",), message, hint, place=prompt.place)
+
+
+def _too_many(prompt: Prompt, context: int, width: int) -> Problem:
+    message = f"{prompt.id!r} asks for {prompt.limit:,} tokens of a context of {context:,}"
+    why = "engines end an answer there sooner when they speculate"
+    hint = f"at most {context - width - 1:,} less the prompt's own"
+    return Problem(("max_tokens",), f"{message}: {why}", hint, place=prompt.place)
 
 
 def unknown_types(prompts: Sequence[Prompt], known: Collection[str]) -> list[str]:

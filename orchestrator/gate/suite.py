@@ -67,7 +67,7 @@ def questions(
     the same for the same prompts and settings: `<suite>…/<prompt>`. Raises InputError for prompts
     that no such context holds.
     """
-    require_fitting(prompts, settings.context)
+    require_fitting(prompts, settings.context, settings.gamma + 1)
     plain = tuple(p for p in prompts if not _is_structured(p) and not _refused(p, settings))
     few = tuple(_spread(plain, _how_many(plain)))
     material = _Material(plain, few, tuple(prompts), settings)
@@ -261,7 +261,7 @@ def _level(prompts: Sequence[Prompt], level: int) -> list[Question]:
     for index in range(max(len(mixed), 2 * level)):
         prompt, turn = mixed[index % len(mixed)], index // len(mixed)
         head = f"loaded@{level}" + (f"#{turn + 1}" if turn else "")
-        limit = int(_limit_of(prompt) * min(1, (index + 1) / level))
+        limit = int(prompt.limit * min(1, (index + 1) / level))
         request = {**prompt.request, **_limited(prompt, max(1, limit))}
         question = _question("loaded", head, prompt, request)
         made.append(replace(question, concurrency=level))
@@ -317,15 +317,10 @@ def _refused(prompt: Prompt, settings: SuiteSettings) -> bool:
     return not settings.refused.keys().isdisjoint(prompt.request)
 
 
-def _limit_of(prompt: Prompt) -> int:
-    """`max_completion_tokens` is the chat API's newer name."""
-    return int(prompt.request.get("max_completion_tokens") or prompt.request["max_tokens"])
-
-
 def _limited(prompt: Prompt, count: int, at_most: bool = False) -> dict[str, int]:
     """The field, or both, that cut the answer at `count` tokens."""
     names = [n for n in ("max_tokens", "max_completion_tokens") if n in prompt.request]
-    return dict.fromkeys(names, min(count, _limit_of(prompt)) if at_most else count)
+    return dict.fromkeys(names, min(count, prompt.limit) if at_most else count)
 
 
 def _how_many(prompts: Sequence[Prompt]) -> int:

@@ -107,9 +107,20 @@ class Gate:
         plans = agreed([candidate.planned(endpoint.context) for candidate in self._candidates])
         for candidate, plan in zip(self._candidates, plans, strict=True):
             candidate.plan = plan
+        self._warn_of_few(plans)
         total = 2 * len(_united(plans)) + 2 * sum(len(plan.questions) for plan in plans)
         self._progress = Progress(self._say, total)
         self._planned.set()
+
+    def _warn_of_few(self, plans: Sequence[Plan]) -> None:
+        """Before the hours, not after: no verdict but a failure can come of it."""
+        wanted = self._settings.rules.min_tokens
+        for candidate, plan in zip(self._candidates, plans, strict=True):
+            most = sum(q.request.get("max_tokens", 0) for q in plan.questions.values())
+            if most < wanted and all("max_tokens" in q.request for q in plan.questions.values()):
+                name = candidate.subject.candidate
+                message = f"{name}: its answers have at most {most:,} tokens, and {wanted:,} are"
+                self._say(f"{message} asked for: more prompts, or it cannot pass")
 
     async def _plain_lane(self) -> None:
         async with self._baseline.boot() as endpoint:

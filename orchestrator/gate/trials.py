@@ -53,13 +53,7 @@ async def try_fleet(
         for candidate in candidates:
             require_pair(baseline, candidate, settings.is_control)
     require_writable(certificate_folder(deployment))  # before minutes of work, not after
-    key = load_key(settings.sign_key) if settings.sign_key else None
-    for name in deployment.require().gate.public_keys:
-        load_public_key(deployment.file.resolve().parent / name)
-    if deployment.require().gate.public_keys and key is None and not settings.is_control:
-        settings.say(
-            "gate.public_keys asks for a signature: without --sign-key nothing is admitted"
-        )
+    key = _signing_key(deployment, settings)
     trials: list[Trial] = []
     async with hosting(deployment, folder, settings.say) as host:
         for baseline, candidates in pairs:
@@ -69,6 +63,22 @@ async def try_fleet(
                     trial = _certified(trial, (baseline, candidate), deployment, key)
                 trials.append(trial)
     return trials
+
+
+def _signing_key(deployment: Deployment, settings: Settings) -> SigningKey | None:
+    """Raises InputError for a key that the fleet's public keys do not accept."""
+    key = load_key(settings.sign_key) if settings.sign_key else None
+    base, names = deployment.file.resolve().parent, deployment.require().gate.public_keys
+    accepted = {load_public_key(base / name).fingerprint for name in names}
+    if accepted and key is None and not settings.is_control:
+        settings.say(
+            "gate.public_keys asks for a signature: without --sign-key nothing is admitted"
+        )
+    if accepted and key and key.public.fingerprint not in accepted:
+        message = f"--sign-key {settings.sign_key} is the private half of none of gate.public_keys"
+        hint = f"sign with the key of {' or '.join(names)}, or add this one's .pub there"
+        raise InputError(f"{message}: {hint}")
+    return key
 
 
 def _certified(

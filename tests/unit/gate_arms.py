@@ -41,7 +41,7 @@ def arm(name: str, changes: Answers | None = None, drafted: float | None = -1) -
         drafted = 0 if name.startswith("A") else 120
     ids: dict[str, tuple[int, ...] | None] = {**IDS, **(changes or {})}
     answers = {prompt: None if i is None else generation(i) for prompt, i in ids.items()}
-    errors = {name: "answered 500" for name, i in ids.items() if i is None}
+    errors = {name: "answered 400" for name, i in ids.items() if i is None}
     accepted = drafted and drafted / 2
     return Arm(name, answers, "w", errors, drafted, accepted)
 

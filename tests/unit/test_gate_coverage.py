@@ -22,7 +22,10 @@ TOOLS: dict[str, Question] = {
 
 def test_a_suite_without_any_plain_answer_is_not_served() -> None:
     plain = [arm(name, {"tools/p1": None}) for name in ("A1", "A2")]
-    assert unserved(TOOLS, plain) == {"tools": "the plain engine answers none of it: answered 500"}
+    assert unserved(TOOLS, plain) == {"tools": "the plain engine answers none of it: answered 400"}
+    broken = [replace(one, errors={"tools/p1": "/v1 answered 500: boom"}) for one in plain]
+    assert unserved(TOOLS, broken) == {}, "a failure is no refusal"
+    assert unserved(TOOLS, [plain[0], broken[1]]) == {}
     half = [plain[0], arm("A2", {"tools/p1": (1,)})]
     assert unserved(TOOLS, half) == {}, "an engine that answers once serves it"
 
@@ -38,14 +41,14 @@ def test_what_only_plain_answers_is_a_defect() -> None:
     assert [(f.check, f.question, f.arm) for f in found] == [
         ("no-answer", "greedy/p1", "S1 and S2")
     ]
-    assert "answered 500" in found[0].message
+    assert "answered 400" in found[0].message
     assert not list(no_answers(QUESTIONS, plain, [arm("S1", GONE), arm("S2")]))
     assert not list(no_answers(QUESTIONS, [arm("A1", GONE), arm("A2")], [arm("S1", GONE)]))
 
 
 def test_missing_answers_are_counted_by_arm() -> None:
     arms = [arm("A1", GONE), arm("A2")], [arm("S1"), arm("S2")]
-    words = "A1 has no answer to 1 of 3 questions (greedy/p1: answered 500)"
+    words = "A1 has no answer to 1 of 3 questions (greedy/p1: answered 400)"
     assert lacks(QUESTIONS, *arms) == [words]
     assert lacks(QUESTIONS, [arm("A1"), arm("A2")], [arm("S1"), arm("S2")]) == []
 

@@ -200,7 +200,7 @@ def test_a_prompt_that_no_such_context_holds_is_told_with_its_line(tmp_path: Pat
     file = write(tmp_path, {"prompt": "x" * 100}, {"id": "big", "prompt": "x" * 5_000_000})
     prompts = read_prompts(file)
     with pytest.raises(InputError) as raised:
-        require_fitting(prompts, 512)
+        require_fitting(prompts, 512, 5)
     (problem,) = raised.value.problems
     assert str(problem) == (
         f"{file}:2:1: prompt: 'big' has 5,000,000 bytes, which the model's context of 512 tokens "
@@ -209,9 +209,17 @@ def test_a_prompt_that_no_such_context_holds_is_told_with_its_line(tmp_path: Pat
     )
 
 
+def test_an_answer_that_reaches_the_end_of_the_context_is_not_asked_for(tmp_path: Path) -> None:
+    rows = [{"prompt": "a", "max_tokens": n} for n in (506, 507, 100_000_000)]
+    with pytest.raises(InputError) as raised:
+        require_fitting(read_prompts(write(tmp_path, *rows)), 512, 5)
+    assert [p.place.line for p in raised.value.problems if p.place] == [2, 3]
+    assert "at most 506 less the prompt's own" in str(raised.value)
+
+
 @pytest.mark.parametrize(("size", "context"), [(32 * 512, 512), (5_000_000, None)])
 def test_a_prompt_that_may_fit_is_left_to_the_engine(size: int, context: int | None) -> None:
-    require_fitting([Prompt("a", "chat", {"prompt": "x" * size})], context)
+    require_fitting([Prompt("a", "chat", {"prompt": "x" * size})], context, 5)
 
 
 def test_the_size_of_a_chat_is_that_of_its_messages() -> None:

@@ -156,11 +156,12 @@ def test_a_long_prompt_leaves_room_for_its_answer_and_one_step() -> None:
 
 @pytest.mark.parametrize(
     ("context", "reason"),
-    [(None, "does not tell"), (LONGEST + 1, "is longer than"), (64, "is too short")],
+    [(None, "does not tell"), (LONGEST + 1, "is longer than"), (69, "is too short")],
 )
 def test_no_long_prompt(context: int | None, reason: str) -> None:
-    assert reason in said(many(), context=context)["long"]
-    assert of("long", many(), context=context) == []
+    short = [prompt("a", max_tokens=60)]
+    assert reason in said(short, context=context)["long"]
+    assert of("long", short, context=context) == []
 
 
 @pytest.mark.parametrize(

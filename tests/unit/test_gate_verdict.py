@@ -178,4 +178,4 @@ def test_suites_that_plain_does_not_serve_are_left_out() -> None:
     found = examine({**QUESTIONS, "tools/p1": tools}, A1=none, A2=none, S1=none, S2=none)
     outcome = found.trial(settings())
     assert outcome.verdict == "pass"
-    assert outcome.suites["tools"].startswith("the plain engine answers none of it: answered 500")
+    assert outcome.suites["tools"].startswith("the plain engine answers none of it: answered 400")
