@@ -6,6 +6,7 @@
   drop repeat swap  the sixth token of an answer is lost, sent twice, or swapped with the next
   token:P           a token is changed with probability P (seeded)
   empty             an answer has status 200 and nothing in it
+  no_sampling       a request with a temperature above 0 is answered with status 500
   no_penalties      what a request says of penalties is thrown away
   leftover[:N]      another engine answers (--other URL) once N requests have come; health, models
                     and counters are still those of the right one
@@ -65,7 +66,7 @@ def parse(text: str, every: int = 1) -> Fault:
     """Raises ValueError for an unknown fault."""
     rest, _, at_once = text.partition("@")
     name, _, number = rest.partition(":")
-    if name not in ("none", "no_penalties", *KINDS, *ROUTED):
+    if name not in ("none", "no_penalties", "no_sampling", *KINDS, *ROUTED):
         raise ValueError(f"unknown fault {name!r}")
     return Fault(name, float(number or 0), int(at_once or 1), every)
 
@@ -99,6 +100,8 @@ class Proxy:
         body = await request.body()
         if self.fault.name == "no_penalties":
             body = without_penalties(body)
+        if self.fault.name == "no_sampling" and json.loads(body).get("temperature"):
+            return Response('{"error": "no sampling here"}', 500)
         flight = self._begin()
         is_late = self.fault.name in ROUTED and flight.number >= self.fault.number
         client = self.wrong if is_late else self.right

@@ -139,11 +139,14 @@ def test_a_killed_run_goes_on_and_leaves_nothing(tmp_path: Path, tiny: Path) -> 
         process.send_signal(signal.SIGKILL)
         process.wait(10)
         assert made.processes(), "its engines have lost their supervisor; the next gate ends them"
-        kept = answers.read_text().count('"ids"')
+        kept = answers.read_text().count('"counted"')  # an answer without its count is none
         done = made.run(*asked, timeout=500)
         assert done.returncode == 0, done.stdout + done.stderr
         assert f"A1: {kept} of " in done.stderr
         assert "answers kept from the run before" in done.stderr
+        report = json.loads((tmp_path / "reports" / "guess-0" / "report.json").read_text())
+        drafted = {arm["drafted"] for arm in report["arms"] if arm["name"] in ("S1", "S2")}
+        assert len(drafted) == 1, "one of the two arms was interrupted, and nothing was lost"
         again = made.run(*asked, timeout=500)
         assert "answers kept" not in again.stderr, "a finished run is begun anew"
 

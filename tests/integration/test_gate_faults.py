@@ -231,6 +231,15 @@ def test_made_wrong_by_a_proxy(
         assert len(found.forks("question")) == 1, "in both arms together"
 
 
+def test_a_suite_that_plain_fails_is_not_one_that_it_does_not_serve(
+    bench: Bench, plain: str, right: str, tmp_path: Path
+) -> None:
+    """Without its sampled neighbours `mixed` shows nothing: such a run cannot pass."""
+    expected = Expected("greedy,mixed", INCONCLUSIVE, "sampled neighbours")
+    with proxy(plain, "no_sampling", tmp_path) as one, proxy(right, "none", tmp_path) as other:
+        bench.require(tmp_path, one, other, expected)
+
+
 # llama.cpp: its own route, its own counters.
 
 
