@@ -63,4 +63,6 @@ async def sampled_neighbours(
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        for error in (end for end in ends if isinstance(end, Exception)):
+            found.failure = found.failure or f"{type(error).__name__}: {error}"

@@ -121,3 +121,17 @@ def test_an_engine_that_tells_no_ids_has_no_neighbours(
     arm = collect(engine, tmp_path / "S1.jsonl", monkeypatch)
     assert engine.sampled == []
     assert "does not tell the ids" in arm.errors[MIXED[0].id]
+
+
+def test_one_that_breaks_in_an_unforeseen_way_is_a_failure_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Else the suite would have run without the company that it is about."""
+
+    def broken(model: str, ids: tuple[int, ...], draws: Draws) -> Any:
+        raise KeyError("choices")
+
+    monkeypatch.setattr(Api, "sample", staticmethod(broken))
+    arm = collect(Engine(), tmp_path / "S1.jsonl", monkeypatch)
+    assert [arm.answers[q.id] for q in MIXED] == [None, None]
+    assert "KeyError" in arm.errors[MIXED[0].id]
