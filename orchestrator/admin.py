@@ -39,7 +39,7 @@ class AdminServer(uvicorn.Server):
 def admin_app(dispatch: Dispatch, release: Release | None = None) -> Starlette:
     """The admin application over what the router knows; `release` adds the release hooks."""
     registry = CollectorRegistry()
-    registry.register(TallyCollector(dispatch.tally, dispatch.standing.in_flight))
+    registry.register(TallyCollector(dispatch.tally, dispatch.standing))
 
     async def health(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -94,6 +94,7 @@ async def _answer(answer: Awaitable[tuple[int, dict[str, Any]]]) -> Response:
 def status_of(dispatch: Dispatch) -> dict[str, Any]:
     """The router's view of its workers, and what it has counted."""
     standing, tally = dispatch.standing, dispatch.tally
+    states, in_flight = standing.states, standing.in_flight
     upstreams = [
         {
             "name": upstream.name,
@@ -101,8 +102,8 @@ def status_of(dispatch: Dispatch) -> dict[str, Any]:
             "model": upstream.model,
             "engine": upstream.engine,
             "address": f"{upstream.host}:{upstream.port}",
-            "state": standing.states[upstream.name],
-            "in_flight": standing.in_flight[upstream.name],
+            "state": states[upstream.name],
+            "in_flight": in_flight[upstream.name],
             "is_plain": upstream.is_plain,
             "batch_limit": upstream.batch_limit,
             "refused": upstream.refused,
@@ -111,7 +112,7 @@ def status_of(dispatch: Dispatch) -> dict[str, Any]:
     ]
     return {
         "upstreams": upstreams,
-        "unserved_models": standing.unserved(dispatch.pools),
+        "unserved_models": standing.unserved(),
         "requests": {
             "type": tally.requests_by(0),
             "profile": tally.requests_by(1),

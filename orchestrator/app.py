@@ -6,7 +6,7 @@ from orchestrator.deployment import Deployment, Member
 from orchestrator.fleet import split_address
 from orchestrator.gate.admission import objection
 from orchestrator.gate.certificate import certificate_folder
-from orchestrator.pick import Upstream
+from orchestrator.pool import Upstream
 from orchestrator.release import release_of
 from orchestrator.router import RouterConfig
 from orchestrator.state import StateFolder

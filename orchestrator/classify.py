@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from orchestrator.feature import Features
-from orchestrator.fleet import TypeRule, When, compare
 from orchestrator.pattern import compile_pattern
+from orchestrator.type_rule import TypeRule, When, compare
 
 DEFAULT_TYPE = "default"
 

@@ -10,7 +10,8 @@ from orchestrator.dispatch import Answer, Order, Outcome
 from orchestrator.message import Incoming, own_answer, refusal_answer
 from orchestrator.reader import RequestReader
 from orchestrator.refusal import Refusal
-from orchestrator.relay import Relay, Service
+from orchestrator.relay import Relay
+from orchestrator.service import Service
 
 LOG = logging.getLogger("draftgate.router")
 
@@ -22,6 +23,21 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 class ClientConnection(asyncio.Protocol):
     """One connection. At most one relay runs on it."""
+
+    __slots__ = (
+        "_closed_at",
+        "_deadline",
+        "_is_advancing",
+        "_is_closing",
+        "_is_reading",
+        "_is_write_paused",
+        "_phase",
+        "_reader",
+        "_relay",
+        "_service",
+        "_transport",
+        "write",
+    )
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -39,6 +55,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self.write = self._transport.write  # what a relay calls for every piece of an answer
         self._service.clients.add(self)
 
     def data_received(self, data: bytes) -> None:
@@ -70,15 +87,15 @@ class ClientConnection(asyncio.Protocol):
 
     # What the relay calls.
 
-    def write(self, data: bytes) -> None:
-        self._transport.write(data)
-
     def finish(self, keep_alive: bool) -> None:
         self._relay = None
-        if keep_alive and not self._service.is_stopping:
-            self._advance()
-        else:
+        if not keep_alive or self._service.is_stopping:
             self._close()
+        elif self._reader.phase == "idle" and not self._reader.ready and self._is_reading:
+            self._phase = "idle"
+            self._deadline = self._service.loop.time() + self._service.timeouts.keep_alive_s
+        else:
+            self._advance()
 
     def cut(self, is_until_close: bool) -> None:
         self._relay = None
@@ -110,34 +127,36 @@ class ClientConnection(asyncio.Protocol):
         if self._is_advancing:
             return  # a request that ended at once called back: the loop below goes on by itself
         self._is_advancing = True
+        reader = self._reader
         try:
-            while self._reader.ready and self._relay is None and not self._is_blocked():
-                self._answer(self._reader.take())
+            while reader.ready and not (
+                self._relay is not None or self._is_write_paused or self._is_closing
+            ):
+                self._answer(reader.take())
         finally:
             self._is_advancing = False
         if self._is_closing:
             return
-        if self._reader.wants_continue and self._relay is None and not self._is_write_paused:
-            self._reader.wants_continue = False
+        if self._relay is not None:  # which has a deadline of its own
+            if reader.backlog or reader.ready or not self._is_reading:
+                self._throttle()
+            return
+        if reader.wants_continue and not self._is_write_paused:
+            reader.wants_continue = False
             self._transport.write(_CONTINUE)
         self._throttle()
         self._set_deadline()
 
-    def _is_blocked(self) -> bool:
-        return self._is_write_paused or self._is_closing
-
     def _answer(self, item: Incoming | Refusal) -> None:
-        started_at = self._service.loop.time()
-        decision: Order | Answer | Refusal
         if isinstance(item, Refusal):
-            incoming, decision = None, item
-        else:
-            incoming, decision = item, self._decide(item)
+            self._answer_here(None, item, self._service.loop.time())
+            return
+        decision = self._decide(item)
         if isinstance(decision, Order):
-            self._relay = Relay(self._service, self, decision)
-            self._relay.start()
+            relay = self._relay = Relay(self._service, self, decision)
+            relay.start()
         else:
-            self._answer_here(incoming, decision, started_at)
+            self._answer_here(item, decision, self._service.loop.time())
 
     def _decide(self, incoming: Incoming) -> Order | Answer | Refusal:
         try:

@@ -1,39 +1,50 @@
 """Dispatch: what becomes of a complete request: an answer of our own, or an order for a worker."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from orchestrator.classify import Classifier
+from orchestrator.endpoint import Endpoint, endpoints
 from orchestrator.feature import Features, read_features
 from orchestrator.fleet import Hop
-from orchestrator.message import Incoming, own_headers
-from orchestrator.pick import Choice, Facts, Pools, pick
+from orchestrator.message import Incoming, own_headers, printable
+from orchestrator.pick import Choice, Facts, Routes, pick
 from orchestrator.refusal import Refusal
+from orchestrator.ring import stable_hash
 from orchestrator.standing import Standing
 from orchestrator.tally import Tally
 
 ACCESS = logging.getLogger("draftgate.access")
 
-COMPLETIONS = ("/v1/chat/completions", "/v1/completions")
-_METHODS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(COMPLETIONS, ("POST",)),
-    "/v1/models": ("GET", "HEAD"),
-    "/health": ("GET", "HEAD"),
-}
+# The type of requests that generate nothing: embeddings, tokenizing, and the like.
+OTHER_TYPE = "other"
+# A limit that no field of a request says: drawn tokens, of which a certificate may know nothing.
+SAMPLING = "temperature above 0"
+_HEAD_BYTES = 1024  # of the prompt, for affinity
 
 
-@dataclass(frozen=True, slots=True)
 class Order:
-    """A request that a worker shall answer."""
+    """A request that a worker shall answer. `headers` are ours on its answer, as far as known."""
 
-    incoming: Incoming
-    type: str
-    type_reason: str
-    facts: Facts
-    hops: tuple[Hop, ...]
+    __slots__ = ("facts", "headers", "incoming", "is_stream", "type", "type_reason")
+
+    def __init__(
+        self,
+        incoming: Incoming,
+        facts: Facts,
+        type_reason: str,
+        headers: bytes,
+        is_stream: bool,
+    ) -> None:
+        self.incoming = incoming
+        self.type = facts.type
+        self.type_reason = type_reason
+        self.facts = facts
+        self.headers = headers
+        self.is_stream = is_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +55,7 @@ class Answer:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     """How a request ended, for the access log. `end` is whole, client_gone or a failure's kind."""
 
@@ -57,23 +68,31 @@ class Outcome:
 class Dispatch:
     """Decides; moves no bytes."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  put together in one place
         self,
         classifier: Classifier | None,
         routes: Mapping[str, tuple[Hop, ...]],
-        pools: Pools,
         standing: Standing,
         has_type_header: bool = True,
+        allowed: Iterable[str] = (),
+        tally: Tally | None = None,
     ) -> None:
-        self.pools = pools
         self.standing = standing
-        self.tally = Tally()
+        self.tally = tally or Tally()
+        self.routes = Routes(routes, standing.pools)
         self._classifier = classifier or Classifier(())
-        self._routes = routes
         self._has_type_header = has_type_header
-        limited = (u.limits for u in standing.upstreams.values() if not u.is_plain)
-        self._limited = frozenset(field for limits in limited for field in limits)
-        self._models = _model_list(pools.models)
+        self._endpoints = endpoints(allowed)
+        limits = (u.limits for u in standing.upstreams.values() if not u.is_plain)
+        self._limited = frozenset(field for limit in limits for field in limit)
+        self._type_headers = {
+            name: own_headers((("type", name),)) for name in (*self._classifier.types, OTHER_TYPE)
+        }
+        self._worker_headers = {
+            u.name: own_headers((("profile", u.profile), ("worker", u.name)))
+            for u in standing.upstreams.values()
+        }
+        self._models = _model_list(standing.pools.models)
         self._answers: Mapping[str, Callable[[], Answer]] = {
             "/v1/models": lambda: Answer(200, self._models),
             "/health": self._health,
@@ -81,37 +100,32 @@ class Dispatch:
 
     def decide(self, incoming: Incoming) -> Order | Answer | Refusal:
         """What to do with a request."""
-        methods = _METHODS.get(incoming.path)
-        if methods is None:
-            return _unknown_path(incoming.path)
-        if incoming.method not in methods:
-            allow = ", ".join(methods)
+        endpoint = self._endpoints.get(incoming.path)
+        if endpoint is None:
+            return self._unknown_path(incoming.path)
+        if incoming.method not in endpoint.methods:
+            allow = ", ".join(endpoint.methods)
             message = f"{incoming.path} takes {allow}, not {incoming.method}"
             return Refusal(405, message, "method_not_allowed", allow=allow)
-        if "POST" in methods:
-            return self._order(incoming)
-        return self._answers[incoming.path]()
+        if endpoint.use == "own":
+            return self._answers[incoming.path]()
+        return self._order(incoming, endpoint)
 
     def choose(self, order: Order, failed: str | None = None) -> Choice | Refusal:
         """The worker for an order; `failed` was tried in vain."""
-        found = pick(self.pools, order.hops, order.facts, self.standing.snapshot(failed))
+        found = pick(self.routes, order.facts, failed)
         kind = found.kind if isinstance(found, Choice) else "none"
         self.tally.picks[kind,] += 1
         return found
 
-    def headers(self, order: Order | None, choice: Choice | None) -> bytes:
+    def headers(self, order: Order, choice: Choice | None) -> bytes:
         """Our headers, as far as they are known."""
-        if order is None:
-            return b""
         if choice is None:
-            return own_headers((("type", order.type), ("reason", order.type_reason)))
-        return own_headers(
-            (
-                ("type", order.type),
-                ("profile", choice.upstream.profile),
-                ("worker", choice.upstream.name),
-                ("reason", f"{choice.reason}; {order.type_reason}"),
-            )
+            return b"%bx-draftgate-reason: %b\r\n" % (order.headers, printable(order.type_reason))
+        return b"%b%bx-draftgate-reason: %b\r\n" % (
+            order.headers,
+            self._worker_headers[choice.upstream.name],
+            printable(f"{choice.reason}; {order.type_reason}"),
         )
 
     def record(
@@ -120,7 +134,7 @@ class Dispatch:
         """Counts a request that ended and writes its line."""
         kind = order.type if order else "-"
         profile, worker = (choice.upstream.profile, choice.upstream.name) if choice else ("-", "-")
-        self.tally.requests[kind, profile, worker, str(end.status)] += 1
+        self.tally.requests[kind, profile, worker, end.status] += 1
         if ACCESS.isEnabledFor(logging.INFO):
             ACCESS.info(
                 "%s %s type=%s profile=%s worker=%s status=%d end=%s ms=%.1f bytes=%d reason=%r",
@@ -136,38 +150,71 @@ class Dispatch:
                 choice.reason if choice else "",
             )
 
-    def _order(self, incoming: Incoming) -> Order | Refusal:
+    def _order(self, incoming: Incoming, endpoint: Endpoint) -> Order | Refusal:
         try:
-            features = read_features(incoming.body)
+            features = read_features(incoming.body or b"{}")
         except ValueError as error:
             return Refusal(400, str(error))
-        named = incoming.header(b"x-draftgate-type") if self._has_type_header else None
-        if named is None:
-            kind, reason = self._classifier(features)
-        elif named in self._classifier.types:
-            kind, reason = named, "the client named the type"
+        if endpoint.use == "other":
+            kind, reason = OTHER_TYPE, f"{incoming.path} has no type"
         else:
-            types = ", ".join(self._classifier.types)
-            message = f"there is no request type {named!r}; this fleet knows: {types}"
-            return Refusal(400, message, "unknown_type", "x-draftgate-type")
-        return Order(incoming, kind, reason, self._facts(kind, features), self._hops(kind))
+            named = incoming.named.get(b"x-draftgate-type") if self._has_type_header else None
+            if named is None:
+                kind, reason = self._classifier(features)
+            else:
+                kind, reason = named.decode("latin-1"), "the client named the type"
+                if kind not in self._classifier.types:
+                    return self._unknown_type(kind)
+        facts = Facts(
+            kind,
+            features.model,
+            self._fields(features),
+            self._client(incoming, features) if self.routes.needs_client else 0,
+            _head(features) if self.routes.needs_head else None,
+        )
+        return Order(incoming, facts, reason, self._type_headers[kind], features.stream)
 
-    def _facts(self, kind: str, features: Features) -> Facts:
-        return Facts(kind, features.model, features.set_among(self._limited))
+    def _fields(self, features: Features) -> frozenset[str]:
+        """The limited fields that a request sets, drawing included."""
+        if not self._limited:
+            return frozenset()
+        found = features.set_among(self._limited)
+        if SAMPLING in self._limited and features.temperature != 0:
+            return found | {SAMPLING}
+        return found
 
-    def _hops(self, kind: str) -> tuple[Hop, ...]:
-        return self._routes.get(kind, ())
+    def _client(self, incoming: Incoming, features: Features) -> int:
+        """Who asks, for a canary's share: the same client stays on its side of it."""
+        for name in ("prompt_cache_key", "safety_identifier", "user"):
+            if isinstance(value := features.get(name), str) and value:
+                return stable_hash(value.encode())
+        if incoming.credentials:
+            return stable_hash(incoming.credentials)
+        return _head(features) or 0
+
+    def _unknown_type(self, kind: str) -> Refusal:
+        types = ", ".join(self._classifier.types)
+        message = f"there is no request type {kind!r}; this fleet knows: {types}"
+        return Refusal(400, message, "unknown_type", "x-draftgate-type")
+
+    def _unknown_path(self, path: str) -> Refusal:
+        served = "; ".join(f"{'/'.join(e.methods)} {name}" for name, e in self._endpoints.items())
+        return Refusal(404, f"there is nothing at {path}; served are: {served}", "not_found")
 
     def _health(self) -> Answer:
-        unserved = self.standing.unserved(self.pools)
+        unserved = self.standing.unserved()
         status = "no usable worker" if unserved else "ok"
         body = msgspec.json.encode({"status": status, "unserved_models": unserved})
         return Answer(503 if unserved else 200, body)
 
 
-def _unknown_path(path: str) -> Refusal:
-    served = "; ".join(f"{'/'.join(methods)} {name}" for name, methods in _METHODS.items())
-    return Refusal(404, f"there is nothing at {path}; served are: {served}", "not_found")
+def _head(features: Features) -> int | None:
+    """A hash of how the prompt begins: a conversation's turns share it."""
+    for name in ("messages", "prompt", "input"):
+        raw = features.fields.get(name)
+        if raw is not None:
+            return stable_hash(bytes(memoryview(raw)[:_HEAD_BYTES]))
+    return None
 
 
 def _model_list(models: tuple[str, ...]) -> bytes:

@@ -4,22 +4,23 @@ import ipaddress
 import re
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    model_validator,
+)
 
 from adapters.profile import EngineName, Model, Name
 from orchestrator.gate.evidence import SUITES, Policy, Suite
-from orchestrator.pattern import compile_pattern
+from orchestrator.type_rule import TypeRule
 
 Port: TypeAlias = Annotated[int, Field(ge=1, le=65535)]
 
-_COMPARISON = re.compile(r"(>=|<=|>|<|==)\s*(-?[0-9]+(?:\.[0-9]+)?)")
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _ADDRESS = re.compile(rf"(\[[0-9a-fA-F:.]+\]|{_LABEL}(?:\.{_LABEL})*):([0-9]{{1,5}})", re.ASCII)
-
-
-def _compiles(pattern: str) -> str:
-    compile_pattern(pattern)
-    return pattern
 
 
 def _is_path(text: str) -> str:
@@ -65,23 +66,11 @@ def _is_host(text: str) -> bool:
     return True
 
 
-def _is_comparison(text: str) -> str:
-    if not _COMPARISON.fullmatch(text):
-        raise ValueError('a comparison is written ">=0.3"; <=, >, < and == are the others')
-    return text
-
-
 def _shape(value: Any) -> str:
     """Which branch of a union of text and a mapping a value is meant for."""
     return "text" if isinstance(value, str) else "mapping"
 
 
-Pattern: TypeAlias = Annotated[str, AfterValidator(_compiles)]
-Comparison: TypeAlias = Annotated[
-    str,
-    AfterValidator(_is_comparison),
-    WithJsonSchema({"type": "string", "pattern": f"^{_COMPARISON.pattern}$"}),
-]
 Address: TypeAlias = Annotated[str, AfterValidator(_is_address)]
 PathText: TypeAlias = Annotated[str, AfterValidator(_is_path)]
 Url: TypeAlias = Annotated[str, AfterValidator(engine_url)]
@@ -152,36 +141,21 @@ class WorkerEntry(Model):
     )
 
 
-class When(Model):
-    """Conditions of a request type; all that are given must hold."""
-
-    response_format: tuple[str, ...] | None = None
-    temperature: Comparison | None = None
-    max_tokens: Comparison | None = None
-    prompt_chars: Comparison | None = Field(default=None, description="Characters of all messages.")
-    turns: Comparison | None = Field(default=None, description="Number of messages.")
-    fenced: Comparison | None = Field(
-        default=None, description="Share of characters in code fences."
-    )
-    overlap: Comparison | None = Field(default=None, description="Share of repeated word 4-grams.")
-    last_user: Pattern | None = Field(default=None, description="Searched: RE2 syntax.")
-    system: Pattern | None = Field(default=None, description="Searched: RE2 syntax.")
-    model: tuple[str, ...] | None = None
-    tools: bool | None = None
-    stream: bool | None = None
-
-
-class TypeRule(Model):
-    """A request type; the first rule that matches decides."""
-
-    type: Name
-    when: When | None = Field(default=None, description="Left out: matches everything.")
-
-
 class Until(Model):
     """When a route's profile is left for the next one."""
 
     in_flight: int = Field(ge=1, description="Requests at once in the profile's pool.")
+    back_at: int | None = Field(
+        default=None,
+        ge=0,
+        description="It is used again at or below this; default: three quarters of in_flight.",
+    )
+
+    @model_validator(mode="after")
+    def _has_distance(self) -> "Until":
+        if self.back_at is not None and self.back_at >= self.in_flight:
+            raise ValueError("back_at is below in_flight, or the pool would be left at once again")
+        return self
 
 
 class Hop(Model):
@@ -189,6 +163,16 @@ class Hop(Model):
 
     profile: Name
     until: Until | None = None
+    share: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="A canary: the part of the clients that get this profile, always the same.",
+    )
+    affinity: bool = Field(
+        default=False,
+        description="Prompts that begin alike go to the same worker, for its prefix cache.",
+    )
 
 
 Step: TypeAlias = Annotated[
@@ -273,18 +257,3 @@ class Fleet(Model):
         """The route of a type as hops."""
         route = self.routes.get(request_type, ())
         return tuple(h if isinstance(h, Hop) else Hop(profile=h, until=None) for h in route)
-
-
-def compare(comparison: str, value: float) -> bool:
-    """Whether `value` satisfies a comparison such as `>=0.3`."""
-    match = _COMPARISON.fullmatch(comparison)
-    if match is None:
-        raise ValueError(f"not a comparison: {comparison}")
-    bound = float(match[2])
-    return {
-        ">=": value >= bound,
-        "<=": value <= bound,
-        ">": value > bound,
-        "<": value < bound,
-        "==": value == bound,
-    }[match[1]]

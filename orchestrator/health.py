@@ -5,8 +5,8 @@ import logging
 from collections.abc import Callable, Mapping
 
 from orchestrator.message import AnswerHead
-from orchestrator.pick import Upstream
-from orchestrator.relay import Timeouts
+from orchestrator.pool import Upstream
+from orchestrator.service import Timeouts
 from orchestrator.standing import Standing
 from orchestrator.upstream import Connections, Failure, Receiver
 
@@ -62,7 +62,7 @@ class Health:
     async def check(self, upstream: Upstream) -> None:
         """One check; its result is in the standing afterwards."""
         name = upstream.name
-        before = self._standing.states[name]
+        before = self._standing.state(name)
         try:
             status = await ask(self._network[name], upstream.health, self._timeouts.health_s)
         except TimeoutError:
@@ -75,7 +75,7 @@ class Health:
                 self._standing.mark_up(name)
             else:
                 self._standing.mark_down(name, f"unhealthy ({upstream.health}: {status})")
-        after = self._standing.states[name]
+        after = self._standing.state(name)
         if after != before:
             LOG.info("worker %s is %s", name, after)
 

@@ -1,15 +1,48 @@
 """Message: HTTP/1.1 heads as bytes, and what is kept, dropped and added on their way. Pure."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Literal, TypeAlias
 
 from orchestrator.refusal import Refusal
 
 Framing: TypeAlias = Literal["sized", "chunked", "until_close"]
+Header: TypeAlias = tuple[bytes, bytes]
+# What becomes of a request's header.
+# kept: goes to the engine as it is; hop: between two neighbours only; framing: the body is sent on
+# whole, with a length of our own; own: for us; noted: goes to the engine and we look at it too;
+# credential: goes to the engine unless the router keeps keys itself; options: may name others.
+Fate: TypeAlias = Literal["kept", "hop", "framing", "own", "noted", "credential", "options"]
+# What an answer's header line is to us; those that tell of its framing are kept.
+Kind: TypeAlias = Literal["kept", "hop", "options", "sized", "chunked", "events"]
 
 OWN_PREFIX = b"x-draftgate-"
+_FATES: Mapping[bytes, Fate] = {
+    b"connection": "options",
+    b"keep-alive": "hop",
+    b"proxy-authenticate": "hop",
+    b"proxy-authorization": "hop",
+    b"proxy-connection": "hop",
+    b"te": "hop",
+    b"upgrade": "hop",
+    b"http2-settings": "hop",
+    b"trailer": "hop",
+    b"host": "framing",
+    b"content-length": "framing",
+    b"transfer-encoding": "framing",
+    b"expect": "framing",
+    b"x-draftgate-type": "own",
+    b"x-request-id": "own",
+    b"traceparent": "own",
+    b"origin": "noted",
+    b"access-control-request-method": "noted",
+    b"access-control-request-headers": "noted",
+    b"authorization": "credential",
+    b"x-api-key": "credential",
+}
+_USUAL_OPTIONS = frozenset({b"keep-alive", b"close", b""})
+# Of an engine's answer; its framing and its connection are ours to tell.
 _HOP_BY_HOP = frozenset(
     {
         b"connection",
@@ -21,51 +54,116 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-# The body is forwarded whole, with a length of our own.
-_REWRITTEN = frozenset({b"host", b"content-length", b"transfer-encoding", b"trailer", b"expect"})
+_BODILESS = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 _LONGEST_REASON = 500
+# Names and lines that were judged before are remembered: clients and engines repeat themselves.
+_REMEMBERED = 1024
 
 
-@dataclass(slots=True)
+@lru_cache(_REMEMBERED)
+def fate_of(name: bytes) -> tuple[bytes, Fate]:
+    """A header's name in lower case, and what becomes of it."""
+    key = name.lower()
+    fallback: Fate = "hop" if key.startswith(OWN_PREFIX) else "kept"
+    return key, _FATES.get(key, fallback)
+
+
 class Incoming:
-    """One request of a client, complete. Header names are in lower case."""
+    """One request of a client; its body comes after its head.
 
-    method: str
-    target: bytes
-    path: str
-    headers: list[tuple[bytes, bytes]]
-    body: bytes
-    keep_alive: bool
-    is_http10: bool
+    `lines` are the end-to-end headers for the engine, byte for byte; `credentials` the same of
+    keys; `named` has the values of headers that the router or the framing needs, by name in lower
+    case; `hosts` counts Host headers.
+    """
+
+    __slots__ = (
+        "body",
+        "credentials",
+        "hosts",
+        "is_http10",
+        "keep_alive",
+        "lines",
+        "method",
+        "named",
+        "path",
+        "target",
+    )
+
+    def __init__(self, method: bytes, target: bytes, headers: Sequence[Header]) -> None:
+        self.method = method.decode("ascii")
+        self.target = target
+        self.path = (target.partition(b"?")[0] if b"?" in target else target).decode("latin-1")
+        self.body = b""
+        self.keep_alive = True
+        self.is_http10 = False
+        self.hosts = 0
+        self.credentials = b""
+        self.named: dict[bytes, bytes] = {}
+        self._sort(headers, frozenset())
 
     def header(self, name: bytes) -> str | None:
-        value = next((value for key, value in self.headers if key == name), None)
+        """A header that the router looks at, by its name in lower case."""
+        value = self.named.get(name)
         return None if value is None else value.decode("latin-1")
 
-    def forward(self, host: bytes, request_id: bytes) -> bytes:
-        """The head for an engine: end-to-end headers, our Host, an x-request-id if it has none."""
-        gone = _connection_options(v for k, v in self.headers if k == b"connection")
-        lines = [b"POST %b HTTP/1.1\r\nhost: %b\r\n" % (self.target, host)]
-        has_id = False
-        for name, value in self.headers:
-            if name in gone or name in _REWRITTEN or name.startswith(OWN_PREFIX):
+    def forward(self, host: bytes, added: bytes, is_trusted: bool = True) -> bytes:
+        """The head for an engine: end-to-end headers, our Host, and whole lines of our own.
+
+        `is_trusted`: the client's credentials are for the engine.
+        """
+        return b"%b %b HTTP/1.1\r\nhost: %b\r\n%b%b%bcontent-length: %d\r\n\r\n" % (
+            self.method.encode(),
+            self.target,
+            host,
+            self.lines,
+            self.credentials if is_trusted else b"",
+            added,
+            len(self.body),
+        )
+
+    def _sort(self, headers: Sequence[Header], gone: frozenset[bytes]) -> None:
+        """Sorts headers by their fate; `gone` are names that Connection declared hop-by-hop."""
+        lines: list[bytes] = []
+        for name, value in headers:
+            key, fate = fate_of(name)
+            if fate == "kept":
+                if key not in gone:
+                    lines += (name, b": ", value, b"\r\n")
+            elif fate == "hop":
                 continue
-            has_id = has_id or name == b"x-request-id"
-            lines.append(b"%b: %b\r\n" % (name, value))
-        if not has_id:
-            lines.append(b"x-request-id: %b\r\n" % request_id)
-        lines.append(b"content-length: %d\r\n\r\n" % len(self.body))
-        return b"".join(lines)
+            elif fate == "options":
+                options = _options(value)
+                if not options <= gone:
+                    self.named, self.credentials, self.hosts = {}, b"", 0
+                    return self._sort(headers, gone | options)
+            else:
+                self._note(name, key, value, fate, lines)
+        self.lines = b"".join(lines)
+        return None
+
+    def _note(self, name: bytes, key: bytes, value: bytes, fate: Fate, lines: list[bytes]) -> None:
+        self.named[key] = value
+        if fate == "credential":
+            self.credentials += b"%b: %b\r\n" % (name, value)
+        elif fate == "noted":
+            lines += (name, b": ", value, b"\r\n")
+        elif key == b"host":
+            self.hosts += 1
 
 
-@dataclass(slots=True)
 class AnswerHead:
     """The head of an engine's answer; `lines` are its end-to-end headers, byte for byte."""
 
-    status: int
-    reason: bytes
-    lines: list[bytes]
-    framing: Framing
+    __slots__ = ("framing", "is_events", "lines", "reason", "status")
+
+    def __init__(
+        self, status: int, reason: bytes, lines: list[bytes], framing: Framing, is_events: bool
+    ) -> None:
+        self.status = status
+        self.reason = reason
+        self.lines = lines
+        self.framing = framing
+        self.is_events = is_events
 
     def forward(self, added: bytes, keep_alive: bool, is_chunked: bool) -> bytes:
         """The head for the client. Without chunks (HTTP/1.0) the end of the answer is a close."""
@@ -82,18 +180,47 @@ def read_answer_head(head: bytes) -> AnswerHead:
     first, *lines = head[:-4].split(b"\r\n")
     if not first.startswith(b"HTTP/1.") or not first[9:12].isdigit():
         raise ValueError(f"the engine does not answer in HTTP: {first[:40]!r}")
-    headers = [(line.partition(b":")[0].lower(), line) for line in lines]
-    options = (line.partition(b":")[2] for name, line in headers if name == b"connection")
-    gone = _connection_options(options)
-    kept = [line for name, line in headers if name not in gone and not name.startswith(OWN_PREFIX)]
+    kept: list[bytes] = []
+    kinds: set[Kind] = set()
+    for line in lines:
+        kind = _kind_of(line)
+        if kind == "kept":
+            kept.append(line)
+            continue
+        kinds.add(kind)
+        if kind != "hop" and kind != "options":
+            kept.append(line)
+    if "options" in kinds:
+        kept = _without_options(lines, kept)
     status = int(first[9:12])
-    return AnswerHead(status, first[12:], kept, _framing(status, {name for name, _ in headers}))
+    framing: Framing = "until_close"
+    if "sized" in kinds or status in _BODILESS:
+        framing = "sized"
+    elif "chunked" in kinds:
+        framing = "chunked"
+    return AnswerHead(status, first[12:], kept, framing, "events" in kinds)
 
 
-def _framing(status: int, names: set[bytes]) -> Framing:
-    if status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED) or b"content-length" in names:
+def _without_options(lines: list[bytes], kept: list[bytes]) -> list[bytes]:
+    """The kept lines but for those that a Connection line names."""
+    values = (line.partition(b":")[2] for line in lines if _kind_of(line) == "options")
+    gone = frozenset[bytes]().union(*(_options(value) for value in values))
+    return [line for line in kept if line[: line.find(b":")].lower() not in gone] if gone else kept
+
+
+@lru_cache(_REMEMBERED)
+def _kind_of(line: bytes) -> Kind:
+    """What an answer's header line is to us."""
+    name = line[: line.find(b":")].lower()
+    if name == b"connection":
+        return "options"
+    if name in _HOP_BY_HOP or name.startswith(OWN_PREFIX):
+        return "hop"
+    if name == b"content-length":
         return "sized"
-    return "chunked" if b"transfer-encoding" in names else "until_close"
+    if name == b"transfer-encoding":
+        return "chunked"
+    return "events" if name == b"content-type" and b"text/event-stream" in line else "kept"
 
 
 def own_answer(
@@ -113,22 +240,23 @@ def refusal_answer(
     """A refusal as a whole answer."""
     if refusal.allow is not None:
         added += b"allow: %b\r\n" % refusal.allow.encode()
+    if refusal.retry_after_s is not None:
+        added += b"retry-after: %d\r\n" % refusal.retry_after_s
     return own_answer(refusal.status, refusal.body(), added, keep_alive, has_body)
 
 
 def own_headers(values: Iterable[tuple[str, str]]) -> bytes:
     """Our headers on an answer, as printable ASCII."""
     return b"".join(
-        b"%b%b: %b\r\n" % (OWN_PREFIX, name.encode(), _printable(value)) for name, value in values
+        b"%b%b: %b\r\n" % (OWN_PREFIX, name.encode(), printable(value)) for name, value in values
     )
 
 
-def _printable(text: str) -> bytes:
+def printable(text: str) -> bytes:
+    """Text as a header's value."""
     return text[:_LONGEST_REASON].encode("unicode_escape")
 
 
-def _connection_options(values: Iterable[bytes]) -> frozenset[bytes]:
+def _options(value: bytes) -> frozenset[bytes]:
     """Names that a Connection header declares hop-by-hop, beside the usual ones."""
-    named = {option.strip().lower() for value in values for option in value.split(b",")}
-    named -= {b"close", b""}
-    return _HOP_BY_HOP | named if named else _HOP_BY_HOP
+    return frozenset(v.strip().lower() for v in value.split(b",")) - _USUAL_OPTIONS

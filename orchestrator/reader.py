@@ -5,12 +5,11 @@ Transfer-Encoding, two lengths, folded headers, bare LF, bad chunks); the limits
 """
 
 from collections import deque
-from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import httptools
 
-from orchestrator.message import Incoming
+from orchestrator.message import Header, Incoming
 from orchestrator.refusal import Refusal
 
 HEAD_LIMIT = 64 * 1024  # bytes of target, header names and values
@@ -31,6 +30,24 @@ class _Refused(Exception):
 class RequestReader:
     """Collects requests in `ready`; a refusal is the last thing that it ever puts there."""
 
+    __slots__ = (
+        "_body",
+        "_body_limit",
+        "_body_size",
+        "_headers",
+        "_incoming",
+        "_is_deaf",
+        "_length",
+        "_parser",
+        "_target",
+        "_unfinished",
+        "_upgraded",
+        "backlog",
+        "phase",
+        "ready",
+        "wants_continue",
+    )
+
     def __init__(self, body_limit: int) -> None:
         self.ready: deque[Incoming | Refusal] = deque()
         self.phase: Phase = "idle"
@@ -40,28 +57,29 @@ class RequestReader:
         self._is_deaf = False
         self._unfinished = 0
         self._upgraded: Incoming | None = None  # waits for the body that the parser leaves alone
+        self._incoming: Incoming | None = None
+        self._target = b""
+        self._headers: list[Header] = []
+        self._body: list[bytes] = []
+        self._body_size = 0
+        self._length = 0
         self._parser = httptools.HttpRequestParser(self)
-        self._reset()
 
     def feed(self, data: bytes) -> None:
         """Takes bytes as they came; what follows an error, an upgrade or a close is ignored."""
-        if self._upgraded is not None:
-            self._take_body(data)
         if self._is_deaf:
+            self._take_body(data)
             return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             self._is_deaf = True  # the request is answered as plain HTTP/1.1, then we close
             self._take_body(data[upgrade.args[0] :])
-        except httptools.HttpParserCallbackError as error:
-            if not isinstance(error.__context__, _Refused):
-                raise
-            self._refuse(error.__context__.refusal)
         except httptools.HttpParserError as error:
-            self._refuse(Refusal(400, f"not valid HTTP/1.1: {error}"))
+            self._refuse(_refusal_of(error))
         else:
-            self._limit_unfinished(len(data))
+            if self.phase != "idle":
+                self._limit_unfinished(len(data))
 
     def take(self) -> Incoming | Refusal:
         """The next request or refusal."""
@@ -76,35 +94,34 @@ class RequestReader:
         self._is_deaf = True
 
     def _limit_unfinished(self, size: int) -> None:
+        """Of a head that goes on, and of trailers, which come while a body goes on."""
         self._unfinished = self._unfinished + size if self.phase == "head" else 0
-        if self._unfinished > _UNFINISHED_HEAD_LIMIT:
+        if self._unfinished > _UNFINISHED_HEAD_LIMIT or _size(self._headers) > (
+            _UNFINISHED_HEAD_LIMIT if self.phase == "head" else HEAD_LIMIT
+        ):
             self._refuse(_too_large())
-
-    def _reset(self) -> None:
-        self._target = b""
-        self._headers: list[tuple[bytes, bytes]] = []
-        self._body: list[bytes] = []
-        self._head_size = 0
-        self._body_size = 0
 
     # What the parser calls.
 
-    def on_message_begin(self) -> None:
-        self._reset()
-        self.phase = "head"
-
     def on_url(self, url: bytes) -> None:
+        self.phase = "head"
         self._target += url
-        self._count(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value) + 4)
-        if self.phase == "head":  # trailers, after the body, are not forwarded
-            self._headers.append((name.lower(), value))
+        self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        self._check_head(dict(self._headers))
+        parser = self._parser
+        self._unfinished = 0
+        target, headers = self._target, self._headers
+        self._target, self._headers = b"", []  # trailers come there; they are not forwarded
+        if not target.startswith(b"/"):
+            target = _origin_form(target)
+        incoming = self._incoming = Incoming(parser.get_method(), target, headers)
         self.phase = "body"
+        if _size(headers) + len(target) > HEAD_LIMIT:
+            raise _Refused(_too_large())
+        self._check_head(incoming)
 
     def on_body(self, body: bytes) -> None:
         self._body_size += len(body)
@@ -114,27 +131,25 @@ class RequestReader:
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        parser = self._parser
-        keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
-        self._is_deaf = not keep_alive
+        incoming, parts = self._incoming, self._body
+        if incoming is None:
+            raise RuntimeError("a request ended that had no head")
+        is_upgrade = self._parser.should_upgrade()
+        incoming.keep_alive = self._parser.should_keep_alive() and not is_upgrade
+        self._is_deaf = not incoming.keep_alive
         self.phase = "idle"
         self.wants_continue = False
-        target = _origin_form(self._target)
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        incoming = Incoming(
-            method=parser.get_method().decode("ascii"),
-            target=target,
-            path=target.partition(b"?")[0].decode("latin-1"),
-            headers=self._headers,
-            body=body,
-            keep_alive=keep_alive,
-            is_http10=parser.get_http_version() == "1.0",
-        )
-        if parser.should_upgrade() and _length(dict(self._headers)):
+        self._incoming = None
+        if is_upgrade and self._length:
             self._upgraded, self.phase = incoming, "body"
-        else:
-            self.ready.append(incoming)
-        self._reset()
+            return
+        if parts:
+            incoming.body = parts[0] if len(parts) == 1 else b"".join(parts)
+            self._body = []
+            self._body_size = 0
+        if self._headers:
+            self._headers = []
+        self.ready.append(incoming)
 
     def _take_body(self, data: bytes) -> None:
         """Of a request that offers another protocol (h2c): llhttp stops at its head.
@@ -146,43 +161,51 @@ class RequestReader:
             return
         self._body.append(data)
         self._body_size += len(data)
-        length = _length(dict(waiting.headers))
-        if self._body_size >= length:
-            body = b"".join(self._body)[:length]
-            self.backlog += length
-            self.ready.append(replace(waiting, body=body))
+        if self._body_size >= self._length:
+            waiting.body = b"".join(self._body)[: self._length]
+            self._body = []
+            self.backlog += self._length
+            self.ready.append(waiting)
             self._upgraded, self.phase = None, "idle"
-            self._reset()
 
-    def _count(self, size: int) -> None:
-        self._head_size += size
-        if self._head_size > HEAD_LIMIT:
-            raise _Refused(_too_large())
-
-    def _check_head(self, headers: dict[bytes, bytes]) -> None:
-        version = self._parser.get_http_version()
-        if version not in ("1.0", "1.1"):
+    def _check_head(self, incoming: Incoming) -> None:
+        version, named = self._parser.get_http_version(), incoming.named
+        incoming.is_http10 = version == "1.0"
+        if version != "1.1" and version != "1.0":
             raise _Refused(Refusal(505, f"HTTP/{version} is not spoken here; use HTTP/1.1"))
-        if self._parser.should_upgrade() and b"transfer-encoding" in headers:
+        if incoming.hosts != 1 and (incoming.hosts or not incoming.is_http10):
+            raise _Refused(Refusal(400, "an HTTP/1.1 request has exactly one Host header"))
+        if b"transfer-encoding" in named:
+            self._check_chunked(incoming)
+        self._length = int(named.get(b"content-length", 0))
+        if self._length > self._body_limit:
+            raise _Refused(self._body_too_large())
+        if b"expect" in named:
+            self.wants_continue = named[b"expect"].lower() == b"100-continue"
+
+    def _check_chunked(self, incoming: Incoming) -> None:
+        if incoming.is_http10:
+            raise _Refused(Refusal(400, "HTTP/1.0 has no Transfer-Encoding"))
+        if self._parser.should_upgrade():
             message = "a chunked body with Upgrade is not taken; send it without Upgrade"
             raise _Refused(Refusal(400, message))
-        is_http10 = version == "1.0"
-        hosts = sum(1 for name, _ in self._headers if name == b"host")
-        if hosts > 1 or (hosts == 0 and not is_http10):
-            raise _Refused(Refusal(400, "an HTTP/1.1 request has exactly one Host header"))
-        if is_http10 and b"transfer-encoding" in headers:
-            raise _Refused(Refusal(400, "HTTP/1.0 has no Transfer-Encoding"))
-        if _length(headers) > self._body_limit:
-            raise _Refused(self._body_too_large())
-        self.wants_continue = headers.get(b"expect", b"").lower() == b"100-continue"
 
     def _body_too_large(self) -> Refusal:
         message = f"the request body is larger than {self._body_limit} bytes"
         return Refusal(413, f"{message} (router.body_limit_mb)")
 
 
-def _length(headers: dict[bytes, bytes]) -> int:
-    return int(headers.get(b"content-length", b"0"))
+def _refusal_of(error: httptools.HttpParserError) -> Refusal:
+    """Of the parser, or of one of the callbacks that it called. Raises what is neither."""
+    if not isinstance(error, httptools.HttpParserCallbackError):
+        return Refusal(400, f"not valid HTTP/1.1: {error}")
+    if not isinstance(error.__context__, _Refused):
+        raise error
+    return error.__context__.refusal
+
+
+def _size(headers: list[Header]) -> int:
+    return sum([len(name) + len(value) + 4 for name, value in headers])
 
 
 def _too_large() -> Refusal:
@@ -191,8 +214,6 @@ def _too_large() -> Refusal:
 
 def _origin_form(target: bytes) -> bytes:
     """A target as path and query, also where it came with a scheme and a host."""
-    if target.startswith(b"/"):
-        return target
     try:
         url = httptools.parse_url(target)
     except httptools.HttpParserInvalidURLError:

@@ -4,7 +4,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-_TYPES = {404: "not_found_error", 502: "upstream_error", 503: "unavailable_error"}
+_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    502: "upstream_error",
+    503: "unavailable_error",
+}
 
 
 @dataclass(frozen=True)
@@ -16,6 +23,7 @@ class Refusal:
     code: str | None = None
     parameter: str | None = None
     allow: str | None = None  # value of the Allow header
+    retry_after_s: int | None = None  # value of the Retry-After header
 
     def body(self) -> bytes:
         """The error object. Clients tell our errors from an engine's by `source`."""

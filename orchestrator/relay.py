@@ -5,80 +5,17 @@ the client.
 """
 
 import asyncio
-import logging
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
-from itertools import count
 from typing import Protocol
 
 from orchestrator.dechunk import Dechunker
-from orchestrator.dispatch import Dispatch, Order, Outcome
+from orchestrator.dispatch import Order, Outcome
 from orchestrator.message import AnswerHead, refusal_answer
 from orchestrator.pick import Choice
 from orchestrator.refusal import Refusal
+from orchestrator.service import Service
 from orchestrator.upstream import Connection, Connections, Failure, Receiver
 
-LOG = logging.getLogger("draftgate.router")
-
 CLIENT_CLOSED = 499  # nginx's number for a client that left
-
-
-@dataclass(frozen=True)
-class Timeouts:
-    """Longest waits, in seconds. Streams may pause for `stream_s` between two reads."""
-
-    connect_s: float = 5.0
-    first_byte_s: float = 600.0
-    stream_s: float = 300.0
-    head_s: float = 30.0
-    body_s: float = 60.0
-    keep_alive_s: float = 75.0
-    linger_s: float = 5.0
-    grace_s: float = 30.0
-    sweep_s: float = 1.0
-    health_every_s: float = 2.0
-    health_s: float = 1.0
-    states_every_s: float = 0.25
-
-
-class Sweepable(Protocol):
-    """A client connection as the router's housekeeping sees it."""
-
-    def sweep(self, now: float) -> None:
-        """Ends what has waited too long."""
-
-    def drain(self) -> None:
-        """Closes when nothing is under way."""
-
-    def abort(self) -> None:
-        """Closes now."""
-
-
-@dataclass
-class Service:
-    """What all connections share; built once, by the router."""
-
-    dispatch: Dispatch
-    network: Mapping[str, Connections]
-    timeouts: Timeouts
-    body_limit: int
-    group: asyncio.TaskGroup
-    loop: asyncio.AbstractEventLoop
-    request_prefix: bytes
-    clients: set[Sweepable] = field(default_factory=set)
-    is_stopping: bool = False
-    is_empty: asyncio.Event = field(default_factory=asyncio.Event)
-    numbers: "count[int]" = field(default_factory=count)
-
-    def spawn(self, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Task[None]:
-        """Runs a request's work; a fault in it is logged and stops nothing else."""
-        return self.group.create_task(_guard(work))
-
-    async def emptied(self) -> None:
-        """Returns when no client is connected."""
-        while self.clients:
-            self.is_empty.clear()
-            await self.is_empty.wait()
 
 
 class Client(Protocol):
@@ -97,9 +34,33 @@ class Client(Protocol):
 class Relay(Receiver):
     """One order. The client calls start, pause, resume, client_gone and sweep."""
 
+    __slots__ = (
+        "_choice",
+        "_client",
+        "_connecting",
+        "_connection",
+        "_deadline",
+        "_dechunker",
+        "_dispatch",
+        "_first_at",
+        "_head",
+        "_is_heard",
+        "_is_over",
+        "_is_retry",
+        "_keep_alive",
+        "_last",
+        "_order",
+        "_sent",
+        "_service",
+        "_started_at",
+        "_write",
+    )
+
     def __init__(self, service: Service, client: Client, order: Order) -> None:
         self._service = service
+        self._dispatch = service.dispatch  # a reload concerns only what comes after it
         self._client = client
+        self._write = client.write
         self._order = order
         self._started_at = service.loop.time()
         self._deadline = self._started_at + service.timeouts.first_byte_s
@@ -109,13 +70,16 @@ class Relay(Receiver):
         self._head: AnswerHead | None = None
         self._dechunker: Dechunker | None = None
         self._keep_alive = order.incoming.keep_alive
+        self._first_at = 0.0
+        self._last = (b"", b"")  # pieces of the answer, as they came
         self._sent = 0
+        self._is_heard = False
         self._is_retry = False
         self._is_over = False
 
     def start(self) -> None:
         """Picks a worker and sends the request; refuses it when there is none."""
-        found = self._service.dispatch.choose(self._order)
+        found = self._dispatch.choose(self._order)
         if isinstance(found, Choice):
             self._go(found, may_reuse=True)
         else:
@@ -135,12 +99,15 @@ class Relay(Receiver):
         if self._is_over:
             return
         if self._choice is not None:
-            self._service.dispatch.tally.cancels[self._choice.upstream.name,] += 1
+            self._dispatch.tally.cancels[self._choice.upstream.name,] += 1
         self._drop()
         self._end(CLIENT_CLOSED, "client_gone")
 
     def sweep(self, now: float) -> None:
         """Ends a relay whose worker has been silent for too long."""
+        if self._is_heard:
+            self._is_heard = False
+            self._deadline = now + self._service.timeouts.stream_s
         if now < self._deadline or self._is_over:
             return
         self._drop()
@@ -150,22 +117,30 @@ class Relay(Receiver):
     # What the worker's connection calls.
 
     def head_received(self, head: AnswerHead, data: bytes) -> None:
-        service = self._service
         self._head = head
+        self._is_heard = True
         is_http10 = self._order.incoming.is_http10
-        if head.framing == "chunked" and is_http10:
+        if is_http10 and head.framing == "chunked":
             self._dechunker = Dechunker()
-        is_delimited = head.framing != "until_close" and not is_http10
-        self._keep_alive = self._keep_alive and is_delimited and not service.is_stopping
-        added = service.dispatch.headers(self._order, self._choice)
+        if is_http10 or head.framing == "until_close" or self._service.is_stopping:
+            self._keep_alive = False
+        added = self._dispatch.headers(self._order, self._choice)
         first = head.forward(added, self._keep_alive, not is_http10)
-        self._deadline = service.loop.time() + service.timeouts.stream_s
-        self._write(first + (self._dechunker.feed(data) if self._dechunker else data))
+        if data:
+            self._first_at = self._service.loop.time()
+            self._last = (b"", data)
+            data = self._dechunker.feed(data) if self._dechunker else data
+        self._sent = len(data)
+        self._write(first + data)
 
     def data_received(self, data: bytes) -> None:
-        self._deadline = self._service.loop.time() + self._service.timeouts.stream_s
+        self._is_heard = True
+        if not self._first_at:
+            self._first_at = self._service.loop.time()
+        self._last = (self._last[1], data)
         if self._dechunker is not None:
             data = self._dechunker.feed(data)
+        self._sent += len(data)
         self._write(data)
 
     def completed(self) -> None:
@@ -189,9 +164,8 @@ class Relay(Receiver):
 
     def _go(self, choice: Choice, may_reuse: bool) -> None:
         self._choice = choice
-        name = choice.upstream.name
-        self._service.dispatch.standing.in_flight[name] += 1
-        connections = self._service.network[name]
+        choice.pool.add(choice.upstream.name, 1)
+        connections = self._service.network[choice.upstream.name]
         connection = connections.take() if may_reuse else None
         if connection is None:
             self._connecting = self._service.spawn(lambda: self._connect(connections))
@@ -216,16 +190,21 @@ class Relay(Receiver):
     def _send(self, connection: Connection, connections: Connections) -> None:
         self._connection = connection
         incoming = self._order.incoming
-        request_id = b"%b-%d" % (self._service.request_prefix, next(self._service.numbers))
-        connection.send(self, incoming.forward(connections.host_header, request_id), incoming.body)
+        named = incoming.named
+        request_id = named.get(b"x-request-id")
+        if request_id is None:
+            request_id = b"%b-%d" % (self._service.request_prefix, next(self._service.numbers))
+        added = b"x-request-id: %b\r\n" % request_id
+        if b"traceparent" in named:
+            added += b"traceparent: %b\r\n" % named[b"traceparent"]
+        connection.send(self, incoming.forward(connections.host_header, added), incoming.body)
 
     def _retry(self, failure: Failure) -> bool:
         """Once, and only where the engine cannot have started on the request."""
         if self._is_retry or failure.kind not in ("unreachable", "stale") or self._choice is None:
             return False
         failed = self._choice.upstream.name
-        is_stale = failure.kind == "stale"
-        found = self._service.dispatch.choose(self._order, None if is_stale else failed)
+        found = self._dispatch.choose(self._order, None if failure.kind == "stale" else failed)
         if not isinstance(found, Choice):
             return False
         self._is_retry = True
@@ -237,19 +216,17 @@ class Relay(Receiver):
         if self._choice is None:
             return
         name = self._choice.upstream.name
-        self._service.dispatch.tally.failures[name, failure.kind] += 1
+        self._dispatch.tally.failures[name, failure.kind] += 1
         if failure.kind in ("unreachable", "died"):
-            self._service.dispatch.standing.mark_down(name, "unreachable")
+            self._dispatch.standing.mark_down(name, "unreachable")
             self._service.network[name].close_idle()
-
-    def _write(self, data: bytes) -> None:
-        self._sent += len(data)
-        self._client.write(data)
 
     def _refuse(self, refusal: Refusal, end: str) -> None:
         keep_alive = self._keep_alive and not self._service.is_stopping
-        added = self._service.dispatch.headers(self._order, self._choice)
-        self._write(refusal_answer(refusal, added, keep_alive))
+        added = self._dispatch.headers(self._order, self._choice)
+        data = refusal_answer(refusal, added, keep_alive)
+        self._sent = len(data)
+        self._write(data)
         self._end(refusal.status, end)
         self._client.finish(keep_alive)
 
@@ -263,22 +240,13 @@ class Relay(Receiver):
 
     def _release(self) -> None:
         if self._choice is not None:
-            self._service.dispatch.standing.in_flight[self._choice.upstream.name] -= 1
+            self._choice.pool.add(self._choice.upstream.name, -1)
 
     def _end(self, status: int, end: str) -> None:
         self._is_over = True
-        self._release()
-        seconds = self._service.loop.time() - self._started_at
-        self._service.dispatch.record(
-            self._order.incoming,
-            self._order,
-            self._choice,
-            Outcome(status, seconds, self._sent, end),
-        )
-
-
-async def _guard(work: Callable[[], Coroutine[None, None, None]]) -> None:
-    try:
-        await work()
-    except Exception:  # the request's edge: one request must not stop the router
-        LOG.exception("relaying a request failed")
+        choice = self._choice
+        if choice is not None:
+            choice.pool.add(choice.upstream.name, -1)
+        now = self._service.loop.time()
+        answer = Outcome(status, now - self._started_at, self._sent, end)
+        self._dispatch.record(self._order.incoming, self._order, choice, answer)

@@ -18,12 +18,13 @@ from orchestrator.classify import Classifier
 from orchestrator.client import ClientConnection
 from orchestrator.dispatch import Dispatch
 from orchestrator.errors import OrchestratorError
-from orchestrator.fleet import Hop, TypeRule
+from orchestrator.fleet import Hop
 from orchestrator.health import Health
-from orchestrator.pick import Pools, Upstream
-from orchestrator.relay import Service, Timeouts
+from orchestrator.pool import Pools, Upstream
 from orchestrator.release import Release
+from orchestrator.service import Service, Timeouts
 from orchestrator.standing import Standing
+from orchestrator.type_rule import TypeRule
 from orchestrator.upstream import Connections
 
 LOG = logging.getLogger("draftgate.router")
@@ -60,11 +61,10 @@ class Router:
         self.started = asyncio.Event()
         self.port = config.listen[1]
         self.admin_port = config.admin[1] if config.admin else None
-        standing = Standing(config.upstreams)
+        standing = Standing(Pools(config.upstreams, config.models))
         self.dispatch = Dispatch(
             Classifier(config.rules),
             config.routes,
-            Pools.of(config.upstreams, config.models),
             standing,
             config.type_header,
         )

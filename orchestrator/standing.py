@@ -1,8 +1,8 @@
 """Standing: how every worker stands at this moment: health, supervisor's state, load."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from orchestrator.pick import READY, Pools, Snapshot, Upstream
+from orchestrator.pool import READY, Pool, Pools, Upstream
 
 # A busy engine may answer late: one slow check is no proof of death, a refused connection is.
 SLOW_CHECKS = 3
@@ -11,19 +11,26 @@ SLOW_CHECKS = 3
 class Standing:
     """Changed by the router's one event loop only."""
 
-    def __init__(self, upstreams: Iterable[Upstream]) -> None:
-        self.upstreams = {upstream.name: upstream for upstream in upstreams}
-        self.states = dict.fromkeys(self.upstreams, "unchecked")
-        self.in_flight = dict.fromkeys(self.upstreams, 0)
+    def __init__(self, pools: Pools) -> None:
+        self.pools = pools
+        self.upstreams: dict[str, Upstream] = {u.name: u for pool in pools for u in pool.upstreams}
+        self._pool_of: dict[str, Pool] = {u.name: pool for pool in pools for u in pool.upstreams}
         self._health = dict.fromkeys(self.upstreams, "unchecked")
         self._supervised: Mapping[str, str] = {}
         self._slow = dict.fromkeys(self.upstreams, 0)
-        self._turn = 0
 
-    def snapshot(self, failed: str | None = None) -> Snapshot:
-        """What `pick` needs; every snapshot goes one further round ties."""
-        self._turn += 1
-        return Snapshot(self.states, self.in_flight, self._turn, failed)
+    @property
+    def states(self) -> dict[str, str]:
+        """The state of every worker; only "ready" ones are picked."""
+        return {name: self._pool_of[name].states[name] for name in self.upstreams}
+
+    @property
+    def in_flight(self) -> dict[str, int]:
+        """Requests on every worker now."""
+        return {name: self._pool_of[name].loads[name] for name in self.upstreams}
+
+    def state(self, name: str) -> str:
+        return self._pool_of[name].states[name]
 
     def mark_up(self, name: str) -> None:
         self._slow[name] = 0
@@ -51,12 +58,12 @@ class Standing:
         )
 
     def is_usable(self, name: str) -> bool:
-        return self.upstreams[name].refused is None and self.states[name] == READY
+        return self.upstreams[name].refused is None and self.state(name) == READY
 
-    def unserved(self, pools: Pools) -> tuple[str, ...]:
+    def unserved(self) -> tuple[str, ...]:
         """Models for which no worker is usable."""
-        served = {u.model for u in self.upstreams.values() if self.is_usable(u.name)}
-        return tuple(model for model in pools.models if model not in served)
+        served = {pool.model for pool in self.pools if pool.ready}
+        return tuple(model for model in self.pools.models if model not in served)
 
     def _set_health(self, name: str, health: str) -> None:
         self._health[name] = health
@@ -65,4 +72,5 @@ class Standing:
     def _combine(self, name: str) -> None:
         """A worker that the supervisor does not know is somebody else's: health alone counts."""
         supervised = self._supervised.get(name, READY)
-        self.states[name] = self._health[name] if supervised == READY else supervised
+        state = self._health[name] if supervised == READY else supervised
+        self._pool_of[name].set_state(name, state)

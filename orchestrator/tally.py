@@ -8,7 +8,9 @@ from typing import TypeAlias
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-Labels: TypeAlias = tuple[str, ...]
+from orchestrator.standing import Standing
+
+Labels: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass
@@ -24,23 +26,23 @@ class Tally:
         """Requests by one label: 0 type, 1 profile, 2 worker, 3 status."""
         totals: Counter[str] = Counter()
         for labels, count in self.requests.items():
-            totals[labels[index]] += count
+            totals[str(labels[index])] += count
         return dict(totals)
 
 
 class TallyCollector(Collector):
     """Reads the tally when it is scraped."""
 
-    def __init__(self, tally: Tally, in_flight: Mapping[str, int]) -> None:
+    def __init__(self, tally: Tally, standing: Standing) -> None:
         self._tally = tally
-        self._in_flight = in_flight
+        self._standing = standing
 
     def collect(self) -> Iterable[Metric]:
         yield from self._counters()
         gauge = GaugeMetricFamily(
             "draftgate_requests_in_flight", "Requests on a worker now.", labels=["worker"]
         )
-        for worker, count in self._in_flight.items():
+        for worker, count in self._standing.in_flight.items():
             gauge.add_metric([worker], count)
         yield gauge
 
@@ -71,5 +73,5 @@ def _counter(
 ) -> Metric:
     family = CounterMetricFamily(*title, labels=labels)
     for key, count in list(values.items()):
-        family.add_metric(key, count)
+        family.add_metric([str(label) for label in key], count)
     return family

@@ -15,6 +15,7 @@ STALE_S = 1.0
 
 _HEAD_LIMIT = 64 * 1024
 _SMALL = 64 * 1024  # a copy is cheaper than a second write
+_TWO_ANSWERS = "it sent more than one answer"
 
 FailureKind: TypeAlias = Literal["unreachable", "stale", "died", "malformed", "timeout"]
 
@@ -47,11 +48,31 @@ class Receiver(Protocol):
 class Connection(asyncio.Protocol):
     """One connection to an engine, with at most one request on it."""
 
+    __slots__ = (
+        "_buffer",
+        "_feed",
+        "_head",
+        "_is_last",
+        "_is_paused",
+        "_is_whole",
+        "_loop",
+        "_may_keep",
+        "_messages",
+        "_parser",
+        "_pool",
+        "_receiver",
+        "_sent_at",
+        "_transport",
+        "_uses",
+        "idle_since",
+    )
+
     def __init__(self, pool: "Connections") -> None:
         self.idle_since = 0.0
         self._pool = pool
         self._loop = pool.loop
         self._parser = httptools.HttpResponseParser(self)
+        self._feed = self._parser.feed_data
         self._receiver: Receiver | None = None
         self._head: AnswerHead | None = None
         self._buffer = b""
@@ -74,7 +95,6 @@ class Connection(asyncio.Protocol):
         self._is_last = is_last
         self._receiver = receiver
         self._head = None
-        self._buffer = b""
         self._messages = 0
         self._is_whole = False
         self._uses += 1
@@ -118,7 +138,9 @@ class Connection(asyncio.Protocol):
             if self._head is None:
                 self._read_head(receiver, data)
             else:
-                self._parse(data)
+                self._feed(data)
+                if self._messages > 1:
+                    raise ValueError(_TWO_ANSWERS)
                 receiver.data_received(data)
         except (httptools.HttpParserError, ValueError) as error:
             self._fail(Failure("malformed", f"answered no valid HTTP: {error}"))
@@ -146,31 +168,34 @@ class Connection(asyncio.Protocol):
         self._may_keep = self._parser.should_keep_alive()  # true only during this call
 
     def _read_head(self, receiver: Receiver, data: bytes) -> None:
-        self._buffer += data
-        end = self._buffer.find(b"\r\n\r\n") + 4
-        while end >= 4 and self._buffer[9:10] == b"1":  # an interim answer, such as 103
-            self._buffer = self._buffer[end:]
-            end = self._buffer.find(b"\r\n\r\n") + 4
+        if self._buffer:
+            data = self._buffer + data
+            self._buffer = b""
+        end = data.find(b"\r\n\r\n") + 4
+        while end >= 4 and data[9:10] == b"1":  # an interim answer, such as 103
+            data = data[end:]
+            end = data.find(b"\r\n\r\n") + 4
         if end < 4:
-            if len(self._buffer) > _HEAD_LIMIT:
+            if len(data) > _HEAD_LIMIT:
                 raise ValueError("its head is too long")
+            self._buffer = data
             return
-        whole, self._buffer = self._buffer, b""
-        self._parse(whole)
-        self._head = read_answer_head(whole[:end])
-        receiver.head_received(self._head, whole[end:])
-
-    def _parse(self, data: bytes) -> None:
-        self._parser.feed_data(data)
+        self._feed(data)
         if self._messages > 1:
-            raise ValueError("it sent more than one answer")
+            raise ValueError(_TWO_ANSWERS)
+        head = self._head = read_answer_head(data[:end])
+        receiver.head_received(head, data[end:])
 
     def _complete(self) -> None:
         """Gives the connection back before the receiver may want one for the next request."""
-        is_sent = self._transport.get_write_buffer_size() == 0
         receiver = self._hand_over()
-        self.resume()
-        if is_sent and self._may_keep and not self._is_last:
+        if self._is_paused:
+            self.resume()
+        if (
+            self._may_keep
+            and not self._is_last
+            and self._transport.get_write_buffer_size() == 0  # the engine took all of the request
+        ):
             self._pool.give(self)
         else:
             self._transport.close()

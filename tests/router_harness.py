@@ -11,10 +11,11 @@ from typing import Any
 
 import uvloop
 
-from orchestrator.fleet import Hop, TypeRule, When
-from orchestrator.pick import Upstream
-from orchestrator.relay import Timeouts
+from orchestrator.fleet import Hop
+from orchestrator.pool import Upstream
 from orchestrator.router import Router, RouterConfig
+from orchestrator.service import Timeouts
+from orchestrator.type_rule import TypeRule, When
 
 FAKE_ENGINE = Path(__file__).parent / "fake_engine.py"
 CHAT = "/v1/chat/completions"

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.classify import Classifier, classify
 from orchestrator.feature import OVERLAP_WORDS, Features, read_features
-from orchestrator.fleet import TypeRule, When
+from orchestrator.type_rule import TypeRule, When
 
 
 def features(**fields: Any) -> Features:

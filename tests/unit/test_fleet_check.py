@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from adapters.problem import Problem
-from orchestrator.fleet import Fleet, Hop, Until, compare, split_address
+from orchestrator.fleet import Fleet, Hop, Until, split_address
 from orchestrator.fleet_check import read_fleet
+from orchestrator.type_rule import compare
 
 HEAD = "fleet: f\nmodels: {small: {target: m.gguf}}\n"
 PLAIN = "  - {name: plain-0, engine: llama_cpp, model: small, profile: plain, port: 8501}\n"

@@ -9,8 +9,9 @@ from click.testing import CliRunner
 from orchestrator.command.gate import _Asked, _choose, _noted, _notes, _settings, command
 from orchestrator.deployment import Deployment, Member
 from orchestrator.errors import InputError
-from orchestrator.fleet import Fleet, GatePolicy, TypeRule
+from orchestrator.fleet import Fleet, GatePolicy
 from orchestrator.shipped import shipped
+from orchestrator.type_rule import TypeRule
 from tests.unit.certified import member
 from tests.unit.gate_arms import trial
 

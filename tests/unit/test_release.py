@@ -18,7 +18,7 @@ from orchestrator.dispatch import Dispatch
 from orchestrator.fleet import Fleet
 from orchestrator.gate.admission import Standing
 from orchestrator.gate.certificate import certificate_folder, certificate_path
-from orchestrator.pick import Pools
+from orchestrator.pool import Pools
 from orchestrator.release import CONFIRMING, LARGEST_BODY, Place, Release, release_of
 from orchestrator.standing import Standing as Workers
 from tests.unit.certified import certify, lay_out, member
@@ -47,7 +47,7 @@ def release(verdicts: Mapping[str, str]) -> Release:
 
 def run(scenario: Callable[[httpx.AsyncClient], Awaitable[T]], hooks: Release | None) -> T:
     async def inside() -> T:
-        dispatch = Dispatch(None, {}, Pools.of((), ()), Workers(()))
+        dispatch = Dispatch(None, {}, Workers(Pools((), ())))
         transport = httpx.ASGITransport(admin_app(dispatch, hooks))
         async with httpx.AsyncClient(transport=transport, base_url="http://admin") as client:
             return await scenario(client)
