@@ -73,9 +73,10 @@ class Adapter(Protocol):
     """One engine. Satisfied by modules (PEP 544); see docs/structure.md for adding one.
 
     METRICS holds the counters it has, by the names of metric.py; METRICS_PATH is where they are
-    served. PACKAGES are the Python distributions that the engine may come in. COMMANDS are the
-    programs that `command: auto` looks for; EMBEDDED is the module of ours that runs the engine
-    where they are absent, and the package it needs.
+    served. ANSWER_COUNTS says where its answers tell numbers of tokens beside OpenAI's usage:
+    object.field for completion, drafted and accepted. PACKAGES are the Python distributions that
+    the engine may come in. COMMANDS are the programs that `command: auto` looks for; EMBEDDED is
+    the module of ours that runs the engine where they are absent, and the package it needs.
     """
 
     TITLE: str
@@ -86,6 +87,7 @@ class Adapter(Protocol):
     HEALTH: str
     METRICS: Mapping[str, str]
     METRICS_PATH: str
+    ANSWER_COUNTS: Mapping[str, str]
     api: Api
 
     def version_commands(self, command: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from orchestrator.deployment import Deployment, Member
 from orchestrator.fleet import split_address
-from orchestrator.gate.admission import objection
+from orchestrator.gate.admission import Standing, standing, unproven
 from orchestrator.gate.certificate import certificate_folder
 from orchestrator.pool import Upstream
 from orchestrator.release import release_of
@@ -21,11 +21,12 @@ def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterC
     Certificates are looked at once for admission, here; release hooks look again when asked.
     """
     fleet = deployment.require()
-    refusals = _refusals(deployment)
+    standings = _standings(deployment)
+    refusals = {name: None if s.is_pass else s.reason for name, s in standings.items()}
     routes = {name: fleet.hops(name) for name in fleet.routes}
     return RouterConfig(
         upstreams=tuple(
-            _upstream(member, refusals.get(member.name)) for member in deployment.members
+            _upstream(member, standings.get(member.name)) for member in deployment.members
         ),
         rules=fleet.types,
         routes=routes,
@@ -39,17 +40,20 @@ def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterC
     )
 
 
-def _refusals(deployment: Deployment) -> dict[str, str | None]:
-    """Why workers may not be routed to; nothing where the fleet asks for no certificate."""
+def _standings(deployment: Deployment) -> dict[str, Standing]:
+    """What each worker's certificate comes to; nothing where the fleet asks for no certificate."""
     policy = deployment.require().gate
     if not policy.required:
         return {}
     folder = certificate_folder(deployment)
-    return {member.name: objection(folder, member, policy) for member in deployment.members}
+    return {member.name: standing(folder, member, policy) for member in deployment.members}
 
 
-def _upstream(member: Member, refused: str | None) -> Upstream:
+def _upstream(member: Member, found: Standing | None) -> Upstream:
     is_plain = not member.profile.is_speculating
+    limits = dict(member.adapter.limits(member.profile, member.spec.engine_version))
+    if found is not None and found.is_pass:
+        limits |= unproven(found.certificate)
     return Upstream(
         name=member.name,
         profile=member.profile.profile,
@@ -58,10 +62,11 @@ def _upstream(member: Member, refused: str | None) -> Upstream:
         host=member.spec.host,
         port=member.spec.port,
         is_plain=is_plain,
-        limits=member.adapter.limits(member.profile, member.spec.engine_version),
+        limits=limits,
         health=member.adapter.HEALTH,
         batch_limit=member.launch.batch_limit,
-        refused=refused,
+        refused=None if found is None or found.is_pass else found.reason,
+        answer_counts=member.adapter.ANSWER_COUNTS,
     )
 
 

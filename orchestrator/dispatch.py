@@ -12,17 +12,17 @@ from orchestrator.feature import Features, read_features
 from orchestrator.fleet import Hop
 from orchestrator.message import Incoming, own_headers, printable
 from orchestrator.pick import Choice, Facts, Routes, pick
+from orchestrator.pool import SAMPLING
 from orchestrator.refusal import Refusal
 from orchestrator.ring import stable_hash
 from orchestrator.standing import Standing
 from orchestrator.tally import Tally
+from orchestrator.usage import Usage
 
 ACCESS = logging.getLogger("draftgate.access")
 
 # The type of requests that generate nothing: embeddings, tokenizing, and the like.
 OTHER_TYPE = "other"
-# A limit that no field of a request says: drawn tokens, of which a certificate may know nothing.
-SAMPLING = "temperature above 0"
 _HEAD_BYTES = 1024  # of the prompt, for affinity
 
 
@@ -63,6 +63,9 @@ class Outcome:
     seconds: float
     sent: int  # bytes of the answer
     end: str = "whole"
+    first_byte_s: float | None = None  # to the first piece of the answer's body
+    is_events: bool = False
+    usage: Usage | None = None
 
 
 class Dispatch:
@@ -135,6 +138,9 @@ class Dispatch:
         kind = order.type if order else "-"
         profile, worker = (choice.upstream.profile, choice.upstream.name) if choice else ("-", "-")
         self.tally.requests[kind, profile, worker, end.status] += 1
+        if choice is not None and end.end == "whole" and end.status < 300:
+            first_s = end.first_byte_s if end.is_events else None
+            self.tally.of(kind, profile).see(end.seconds, first_s, end.usage)
         if ACCESS.isEnabledFor(logging.INFO):
             ACCESS.info(
                 "%s %s type=%s profile=%s worker=%s status=%d end=%s ms=%.1f bytes=%d reason=%r",

@@ -1,13 +1,16 @@
 """Pool: the workers of one profile and model, and how they stand at this moment."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orchestrator.crossover import Band, Crossover
 from orchestrator.ranks import Ranks
 from orchestrator.ring import Ring
+from orchestrator.usage import UsageReader
 
 READY = "ready"
+# A limit that no field of a request says: its tokens are drawn. A certificate may not show that.
+SAMPLING = "temperature above 0"
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Upstream:
     batch_limit: int | None
     refused: str | None
     in_flight_limit: int | None = None
+    answer_counts: Mapping[str, str] = field(default_factory=dict)  # Adapter.ANSWER_COUNTS
 
 
 class Cell:
@@ -62,6 +66,7 @@ class Pool:
         self.loads = dict.fromkeys(self.states, 0)
         self.cells = tuple(Cell(group) for group in _alike(u for u in upstreams if not u.refused))
         self.by_name = {u.name: u for u in upstreams}
+        self.usage = {u.name: UsageReader(u.answer_counts) for u in upstreams}
         self._cell_of = {u.name: cell for cell in self.cells for u in cell.upstreams}
         self._crossovers = [cell.batch for cell in self.cells if cell.batch is not None]
         self._bands: dict[Band, Crossover] = {}

@@ -247,6 +247,11 @@ class Relay(Receiver):
         choice = self._choice
         if choice is not None:
             choice.pool.add(choice.upstream.name, -1)
-        now = self._service.loop.time()
-        answer = Outcome(status, now - self._started_at, self._sent, end)
-        self._dispatch.record(self._order.incoming, self._order, choice, answer)
+        seconds = self._service.loop.time() - self._started_at
+        outcome = Outcome(status, seconds, self._sent, end)
+        if self._first_at:
+            outcome.first_byte_s = self._first_at - self._started_at
+        if choice is not None and self._head is not None:
+            outcome.is_events = self._head.is_events
+            outcome.usage = choice.pool.usage[choice.upstream.name](self._last)
+        self._dispatch.record(self._order.incoming, self._order, choice, outcome)

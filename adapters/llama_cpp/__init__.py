@@ -50,6 +50,13 @@ METRICS: Mapping[str, str] = {
     "waiting": "llamacpp:requests_deferred",
 }
 METRICS_PATH = "/metrics"
+# Of `timings`, which stands in every answer and at the end of every stream; the draft's only where
+# something was drafted.
+ANSWER_COUNTS: Mapping[str, str] = {
+    "completion": "timings.predicted_n",
+    "drafted": "timings.draft_n",
+    "accepted": "timings.draft_n_accepted",
+}
 _NO_LOGPROBS = "llama.cpp gives log-probability 0 for tokens of a verify step (#27972)"
 _NOT_PER_REQUEST = "llama.cpp ignores it: speculation is set when a worker starts (#23052)"
 # Compiled out since b9442 (tools/server/server-schema.cpp), and still in its README.

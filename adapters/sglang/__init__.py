@@ -49,6 +49,11 @@ METRICS: Mapping[str, str] = {
     "waiting": "sglang:num_queue_reqs",
 }
 METRICS_PATH = "/metrics"
+# In `sglext`, where a request asks with return_spec_tokens_details, from 0.5.12 on.
+ANSWER_COUNTS: Mapping[str, str] = {
+    "drafted": "spec_tokens_details.spec_num_proposed_drafts",
+    "accepted": "spec_tokens_details.spec_num_correct_drafts",
+}
 api: Api = conversation
 
 _MODULE: Final = "sglang.launch_server"

@@ -46,6 +46,7 @@ METRICS: Mapping[str, str] = {
     "waiting": "trtllm_num_requests_waiting",
 }
 METRICS_PATH = conversation.METRICS_PATH
+ANSWER_COUNTS: Mapping[str, str] = {}  # PR 19311 would add them and is open
 api: Api = conversation
 
 _FILE: Final = "serve.yaml"

@@ -55,6 +55,11 @@ METRICS: Mapping[str, str] = {
     "running": "vllm:num_requests_running",
     "waiting": "vllm:num_requests_waiting",
 }
+# In `metrics`, which --per-request-spec-decode-metrics puts into answers.
+ANSWER_COUNTS: Mapping[str, str] = {
+    "drafted": "speculative_decoding.num_draft_tokens",
+    "accepted": "speculative_decoding.num_accepted_draft_tokens",
+}
 _LIMITS: Final[Mapping[str, str]] = {
     "min_p": "vLLM answers 400 to min_p while speculating",
     "logit_bias": "vLLM answers 400 to logit_bias while speculating",

@@ -20,6 +20,8 @@ from orchestrator.gate.certificate import (
 from orchestrator.gate.difference import differences
 from orchestrator.gate.prompt import prompts_path, source_digest
 from orchestrator.gate.signature import PublicKey, load_public_key, signature_problem
+from orchestrator.gate.suite import RAN
+from orchestrator.pool import SAMPLING
 
 RESTART = "then start the router again"
 AGAIN = f"run `draftgate gate`, {RESTART}"
@@ -101,6 +103,22 @@ def judged(certificate: Certificate) -> Standing:
         return Standing(PASS, f"{certificate.path.name} is a pass", certificate)
     verdict = certificate.verdict if certificate.verdict in (FAIL, INCONCLUSIVE) else MISSING
     return Standing(verdict, f"the gate's verdict is {certificate.verdict}", certificate)
+
+
+def unproven(certificate: Certificate | None) -> Mapping[str, str]:
+    """Requests of which a passing certificate says nothing, by what they have, and why not.
+
+    Drawn tokens need the suite `sampled`; and `mixed`, because a drawn answer may spoil greedy ones
+    that are decoded in the same steps.
+    """
+    if certificate is None:
+        return {}
+    suites = certificate.data.get("suites")
+    known = suites if isinstance(suites, dict) else {}
+    missing = [suite for suite in ("sampled", "mixed") if known.get(suite) != RAN]
+    told = "; ".join(f"{suite}: {known.get(suite, NOT_ASKED)}" for suite in missing)
+    why = f"the gate did not show that drawn tokens are plain's ({told})"
+    return {SAMPLING: why} if missing else {}
 
 
 def lacking(

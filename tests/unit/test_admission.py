@@ -20,12 +20,14 @@ from orchestrator.gate.admission import (
     other_prompts,
     shortfall,
     standing,
+    unproven,
 )
 from orchestrator.gate.certificate import certificate_path, read_certificate
 from orchestrator.gate.evidence import SUITES
 from orchestrator.gate.signature import load_key, load_public_key, write_keys
 from orchestrator.gate.subject import subject
 from orchestrator.hardware import hardware
+from orchestrator.pool import SAMPLING
 from tests.unit.certified import DRAFTED, POLICY, Spec, certify, lay_out, member
 
 AGAIN = "; run `draftgate gate`, then start the router again"
@@ -403,3 +405,32 @@ def test_other_prompts_are_an_objection(base: Path) -> None:
     assert found.detail[1] == f"+ {hashlib.sha256(b'{}').hexdigest()}"
     elsewhere = POLICY.model_copy(update={"prompts": "not-here"})
     assert objection(base, candidate, elsewhere) is None, "what is not here is not compared"
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ((), None),
+        (("sampled",), "sampled: not asked"),
+        (("mixed",), "mixed: not asked"),
+        (("sampled", "mixed"), "sampled: not asked; mixed: not asked"),
+    ],
+)
+def test_drawn_tokens_need_both_suites_that_look_at_them(
+    base: Path, folder: Path, missing: tuple[str, ...], said: str | None
+) -> None:
+    suites = {suite: "ran" for suite in SUITES if suite not in missing}
+    found = read_certificate(certify(folder, member(base), suites=suites))
+    limits = unproven(found)
+    assert list(limits) == ([SAMPLING] if missing else [])
+    assert said is None or f"({said})" in limits[SAMPLING]
+
+
+def test_a_suite_that_could_not_be_asked_shows_nothing(base: Path, folder: Path) -> None:
+    suites = {**dict.fromkeys(SUITES, "ran"), "sampled": "the engine draws nothing"}
+    found = read_certificate(certify(folder, member(base), suites=suites))
+    assert "sampled: the engine draws nothing" in unproven(found)[SAMPLING]
+
+
+def test_no_certificate_was_asked_for() -> None:
+    assert unproven(None) == {}

@@ -97,6 +97,13 @@ def test_metrics_are_ours_and_each_is_another_counter(engine: str) -> None:
     assert len(set(metrics.values())) == len(metrics)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_counts_in_answers_are_ours(engine: str) -> None:
+    counts = ADAPTERS[engine].ANSWER_COUNTS
+    assert set(counts) <= {"completion", "drafted", "accepted"}
+    assert all(place.count(".") == 1 for place in counts.values())
+
+
 @pytest.mark.parametrize(
     ("engine", "reason"),
     [
