@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Machines that run these tests are shared: how long an example takes says nothing.
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
 
 
 @pytest.fixture(autouse=True, scope="session")
