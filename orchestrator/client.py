@@ -41,7 +41,7 @@ class ClientConnection(asyncio.Protocol):
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._reader = RequestReader(service.body_limit)
+        self._reader = RequestReader(service.body_limit, service.heads)
         self._relay: Relay | None = None
         self._phase = "head"
         self._deadline = service.loop.time() + service.timeouts.head_s

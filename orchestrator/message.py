@@ -101,6 +101,21 @@ class Incoming:
         self.named: dict[bytes, bytes] = {}
         self._sort(headers, frozenset())
 
+    def with_body(self, body: bytes) -> "Incoming":
+        """The same head before another body; neither is changed later."""
+        other = Incoming.__new__(Incoming)
+        other.method = self.method
+        other.target = self.target
+        other.path = self.path
+        other.body = body
+        other.keep_alive = self.keep_alive
+        other.is_http10 = self.is_http10
+        other.hosts = self.hosts
+        other.credentials = self.credentials
+        other.named = self.named
+        other.lines = self.lines
+        return other
+
     def header(self, name: bytes) -> str | None:
         """A header that the router looks at, by its name in lower case."""
         value = self.named.get(name)
@@ -187,9 +202,9 @@ def read_answer_head(head: bytes) -> AnswerHead:
         if kind == "kept":
             kept.append(line)
             continue
-        kinds.add(kind)
         if kind != "hop" and kind != "options":
             kept.append(line)
+        kinds.add(kind)
     if "options" in kinds:
         kept = _without_options(lines, kept)
     status = int(first[9:12])
@@ -213,7 +228,7 @@ def _kind_of(line: bytes) -> Kind:
     """What an answer's header line is to us."""
     name = line[: line.find(b":")].lower()
     if name == b"connection":
-        return "options"
+        return "options" if _options(line.partition(b":")[2]) else "hop"
     if name in _HOP_BY_HOP or name.startswith(OWN_PREFIX):
         return "hop"
     if name == b"content-length":

@@ -4,6 +4,7 @@ llhttp in its strict mode refuses what request smuggling needs (Content-Length b
 Transfer-Encoding, two lengths, folded headers, bare LF, bad chunks); the limits are ours.
 """
 
+import re
 from collections import deque
 from typing import Literal, TypeAlias
 
@@ -16,6 +17,10 @@ HEAD_LIMIT = 64 * 1024  # bytes of target, header names and values
 # The transport reads up to 256 KiB at once, of which a body's end may be a part.
 _UNFINISHED_HEAD_LIMIT = HEAD_LIMIT + 256 * 1024
 
+_LENGTH = re.compile(rb"\r\ncontent-length: ([0-9]{1,12})\r\n", re.IGNORECASE)
+_MOST_KNOWN = 1024
+_LONGEST_KNOWN = 4096  # bytes
+
 Phase: TypeAlias = Literal["idle", "head", "body"]
 
 
@@ -27,6 +32,39 @@ class _Refused(Exception):
         self.refusal = refusal
 
 
+class Heads:
+    """Request heads that llhttp has read before, by their bytes but for the body's length.
+
+    A client sends the same head again and again; the same bytes read the same. One for a router.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, bytes], Incoming] = {}
+
+    def find(self, data: bytes) -> tuple[Incoming, int, int] | None:
+        """The known head that the data begins with, and its body's beginning and length."""
+        end = data.find(b"\r\n\r\n") + 4
+        length = _LENGTH.search(data, 0, end)
+        if length is None:
+            return None
+        start, stop = length.span(1)
+        known = self._known.get((data[:start], data[stop:end]))
+        return None if known is None else (known, end, int(length[1]))
+
+    def learn(self, data: bytes, incoming: Incoming) -> None:
+        """Remembers a head that llhttp read from the beginning of the data."""
+        end = data.find(b"\r\n\r\n") + 4
+        length = _LENGTH.search(data, 0, end)
+        if length is None or end > _LONGEST_KNOWN or b"expect" in incoming.named:
+            return
+        if len(self._known) >= _MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        start, stop = length.span(1)
+        self._known[data[:start], data[stop:end]] = incoming.with_body(b"")
+
+
 class RequestReader:
     """Collects requests in `ready`; a refusal is the last thing that it ever puts there."""
 
@@ -35,6 +73,7 @@ class RequestReader:
         "_body_limit",
         "_body_size",
         "_headers",
+        "_heads",
         "_incoming",
         "_is_deaf",
         "_length",
@@ -48,7 +87,8 @@ class RequestReader:
         "wants_continue",
     )
 
-    def __init__(self, body_limit: int) -> None:
+    def __init__(self, body_limit: int, heads: Heads | None = None) -> None:
+        self._heads = heads or Heads()
         self.ready: deque[Incoming | Refusal] = deque()
         self.phase: Phase = "idle"
         self.backlog = 0  # bytes of bodies not yet taken
@@ -70,6 +110,10 @@ class RequestReader:
         if self._is_deaf:
             self._take_body(data)
             return
+        is_start = self.phase == "idle"
+        if is_start and self._repeats(data):
+            return
+        seen = len(self.ready)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -80,6 +124,26 @@ class RequestReader:
         else:
             if self.phase != "idle":
                 self._limit_unfinished(len(data))
+            elif is_start and len(self.ready) == seen + 1:
+                self._learn(data)
+
+    def _repeats(self, data: bytes) -> bool:
+        """Takes data that are one whole request with a known head."""
+        found = self._heads.find(data)
+        if found is None:
+            return False
+        known, end, length = found
+        if len(data) != end + length or length > self._body_limit:
+            return False
+        self.backlog += length
+        self.ready.append(known.with_body(data[end:]))
+        return True
+
+    def _learn(self, data: bytes) -> None:
+        """From data that were one whole request, of a connection that goes on."""
+        item = self.ready[-1]
+        if isinstance(item, Incoming) and item.keep_alive and not self._is_deaf:
+            self._heads.learn(data, item)
 
     def take(self) -> Incoming | Refusal:
         """The next request or refusal."""
@@ -103,8 +167,10 @@ class RequestReader:
 
     # What the parser calls.
 
+    def on_message_begin(self) -> None:
+        self.phase = "head"  # from the first byte on
+
     def on_url(self, url: bytes) -> None:
-        self.phase = "head"
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -177,7 +243,7 @@ class RequestReader:
             raise _Refused(Refusal(400, "an HTTP/1.1 request has exactly one Host header"))
         if b"transfer-encoding" in named:
             self._check_chunked(incoming)
-        self._length = int(named.get(b"content-length", 0))
+        self._length = int(named.pop(b"content-length", 0))  # the body tells it from now on
         if self._length > self._body_limit:
             raise _Refused(self._body_too_large())
         if b"expect" in named:

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Protocol
 
 from orchestrator.dispatch import Dispatch
+from orchestrator.reader import Heads
 from orchestrator.upstream import Connections
 
 LOG = logging.getLogger("draftgate.router")
@@ -58,6 +59,7 @@ class Service:
     clients: set[Sweepable] = field(default_factory=set)
     is_stopping: bool = False
     is_empty: asyncio.Event = field(default_factory=asyncio.Event)
+    heads: Heads = field(default_factory=Heads)
     numbers: "count[int]" = field(default_factory=count)
 
     def spawn(self, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Task[None]:
