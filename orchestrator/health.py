@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from orchestrator.message import AnswerHead
+from orchestrator.answer import AnswerHead
 from orchestrator.pool import Upstream
 from orchestrator.service import Timeouts
 from orchestrator.standing import Standing

@@ -7,15 +7,12 @@ from typing import Literal, TypeAlias
 
 from orchestrator.refusal import Refusal
 
-Framing: TypeAlias = Literal["sized", "chunked", "until_close"]
 Header: TypeAlias = tuple[bytes, bytes]
 # What becomes of a request's header.
 # kept: goes to the engine as it is; hop: between two neighbours only; framing: the body is sent on
 # whole, with a length of our own; own: for us; noted: goes to the engine and we look at it too;
 # credential: goes to the engine unless the router keeps keys itself; options: may name others.
 Fate: TypeAlias = Literal["kept", "hop", "framing", "own", "noted", "credential", "options"]
-# What an answer's header line is to us; those that tell of its framing are kept.
-Kind: TypeAlias = Literal["kept", "hop", "options", "sized", "chunked", "events"]
 
 OWN_PREFIX = b"x-draftgate-"
 _FATES: Mapping[bytes, Fate] = {
@@ -42,19 +39,6 @@ _FATES: Mapping[bytes, Fate] = {
     b"x-api-key": "credential",
 }
 _USUAL_OPTIONS = frozenset({b"keep-alive", b"close", b""})
-# Of an engine's answer; its framing and its connection are ours to tell.
-_HOP_BY_HOP = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"upgrade",
-    }
-)
-_BODILESS = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 _LONGEST_REASON = 500
 # Names and lines that were judged before are remembered: clients and engines repeat themselves.
 _REMEMBERED = 1024
@@ -147,7 +131,7 @@ class Incoming:
             elif fate == "hop":
                 continue
             elif fate == "options":
-                options = _options(value)
+                options = connection_options(value)
                 if not options <= gone:
                     self.named, self.credentials, self.hosts = {}, b"", 0
                     return self._sort(headers, gone | options)
@@ -164,78 +148,6 @@ class Incoming:
             lines += (name, b": ", value, b"\r\n")
         elif key == b"host":
             self.hosts += 1
-
-
-class AnswerHead:
-    """The head of an engine's answer; `lines` are its end-to-end headers, byte for byte."""
-
-    __slots__ = ("framing", "is_events", "lines", "reason", "status")
-
-    def __init__(
-        self, status: int, reason: bytes, lines: list[bytes], framing: Framing, is_events: bool
-    ) -> None:
-        self.status = status
-        self.reason = reason
-        self.lines = lines
-        self.framing = framing
-        self.is_events = is_events
-
-    def forward(self, added: bytes, keep_alive: bool, is_chunked: bool) -> bytes:
-        """The head for the client. Without chunks (HTTP/1.0) the end of the answer is a close."""
-        kept = self.lines
-        if self.framing == "chunked" and not is_chunked:
-            kept = [line for line in kept if not line.lower().startswith(b"transfer-encoding:")]
-        last = b"" if keep_alive else b"connection: close\r\n"
-        first = b"HTTP/1.1 %d%b" % (self.status, self.reason)
-        return b"\r\n".join([first, *kept, added + last + b"\r\n"])
-
-
-def read_answer_head(head: bytes) -> AnswerHead:
-    """Reads an engine's head, up to its empty line. Raises ValueError when it is not HTTP."""
-    first, *lines = head[:-4].split(b"\r\n")
-    if not first.startswith(b"HTTP/1.") or not first[9:12].isdigit():
-        raise ValueError(f"the engine does not answer in HTTP: {first[:40]!r}")
-    kept: list[bytes] = []
-    kinds: set[Kind] = set()
-    for line in lines:
-        kind = _kind_of(line)
-        if kind == "kept":
-            kept.append(line)
-            continue
-        if kind != "hop" and kind != "options":
-            kept.append(line)
-        kinds.add(kind)
-    if "options" in kinds:
-        kept = _without_options(lines, kept)
-    status = int(first[9:12])
-    framing: Framing = "until_close"
-    if "sized" in kinds or status in _BODILESS:
-        framing = "sized"
-    elif "chunked" in kinds:
-        framing = "chunked"
-    return AnswerHead(status, first[12:], kept, framing, "events" in kinds)
-
-
-def _without_options(lines: list[bytes], kept: list[bytes]) -> list[bytes]:
-    """The kept lines but for those that a Connection line names."""
-    values = (line.partition(b":")[2] for line in lines if _kind_of(line) == "options")
-    gone = frozenset[bytes]().union(*(_options(value) for value in values))
-    return [line for line in kept if line[: line.find(b":")].lower() not in gone] if gone else kept
-
-
-@lru_cache(_REMEMBERED)
-def _kind_of(line: bytes) -> Kind:
-    """What an answer's header line is to us."""
-    name = line[: line.find(b":")].lower()
-    if name == b"connection":
-        return "options" if _options(line.partition(b":")[2]) else "hop"
-    if name in _HOP_BY_HOP or name.startswith(OWN_PREFIX):
-        return "hop"
-    if name == b"content-length":
-        return "sized"
-    if name == b"transfer-encoding":
-        return "chunked"
-    return "events" if name == b"content-type" and b"text/event-stream" in line else "kept"
 
 
 def own_answer(
@@ -272,6 +184,6 @@ def printable(text: str) -> bytes:
     return text[:_LONGEST_REASON].encode("unicode_escape")
 
 
-def _options(value: bytes) -> frozenset[bytes]:
+def connection_options(value: bytes) -> frozenset[bytes]:
     """Names that a Connection header declares hop-by-hop, beside the usual ones."""
     return frozenset(v.strip().lower() for v in value.split(b",")) - _USUAL_OPTIONS

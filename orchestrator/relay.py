@@ -7,9 +7,10 @@ the client.
 import asyncio
 from typing import Protocol
 
+from orchestrator.answer import AnswerHead
 from orchestrator.dechunk import Dechunker
 from orchestrator.dispatch import Order, Outcome
-from orchestrator.message import AnswerHead, refusal_answer
+from orchestrator.message import refusal_answer
 from orchestrator.pick import Choice
 from orchestrator.refusal import Refusal
 from orchestrator.service import Service

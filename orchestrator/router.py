@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import resource
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 import uvloop
 
 from orchestrator.admin import AdminServer, admin_app
+from orchestrator.answer import AnswerHeads
 from orchestrator.classify import Classifier
 from orchestrator.client import ClientConnection
 from orchestrator.dispatch import Dispatch
@@ -104,7 +106,8 @@ class Router:
 
     def _service(self, group: asyncio.TaskGroup) -> Service:
         loop = asyncio.get_running_loop()
-        network = {u.name: Connections(u.host, u.port, loop) for u in self._config.upstreams}
+        heads = AnswerHeads()
+        network = {u.name: Connections(u.host, u.port, loop, heads) for u in self._config.upstreams}
         return Service(
             dispatch=self.dispatch,
             network=network,
@@ -217,5 +220,8 @@ def run_router(config: RouterConfig) -> None:
         logger.addHandler(logging.StreamHandler(sys.stderr))
         logger.setLevel(logging.INFO)
     raise_file_limit()
+    # What was made until here lives as long as the router: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve_until_signal(config))

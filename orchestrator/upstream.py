@@ -6,7 +6,7 @@ from typing import Literal, Protocol, TypeAlias, cast
 
 import httptools
 
-from orchestrator.message import AnswerHead, read_answer_head
+from orchestrator.answer import AnswerHead, AnswerHeads
 
 # uvicorn, which most engines use, closes an idle connection after 5 s.
 IDLE_S = 4.0
@@ -183,7 +183,7 @@ class Connection(asyncio.Protocol):
         self._feed(data)
         if self._messages > 1:
             raise ValueError(_TWO_ANSWERS)
-        head = self._head = read_answer_head(data[:end])
+        head = self._head = self._pool.heads.read(data[:end])
         receiver.head_received(head, data[end:])
 
     def _complete(self) -> None:
@@ -224,8 +224,15 @@ class Connection(asyncio.Protocol):
 class Connections:
     """The connections of one worker: the one used last is used first."""
 
-    def __init__(self, host: str, port: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        loop: asyncio.AbstractEventLoop,
+        heads: AnswerHeads | None = None,
+    ) -> None:
         self.loop = loop
+        self.heads = heads or AnswerHeads()
         self.host_header = f"[{host}]:{port}".encode() if ":" in host else f"{host}:{port}".encode()
         self._host = host
         self._port = port

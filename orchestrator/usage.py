@@ -51,7 +51,9 @@ class UsageReader:
 
         Where an object stands several times, as in a stream that counts on, the last one holds.
         """
-        tail = b"".join(pieces)[-_TAIL:]
+        tail = b"".join(pieces)
+        if len(tail) > _TAIL:
+            tail = tail[-_TAIL:]
         found: dict[str, int] = {}
         for mark, fields in self._objects:
             start = tail.rfind(mark)

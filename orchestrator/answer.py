@@ -1,0 +1,134 @@
+"""Answer: the head of an engine's answer, and what of it goes to the client."""
+
+import re
+from http import HTTPStatus
+from typing import Literal, TypeAlias
+
+from orchestrator.message import OWN_PREFIX, connection_options
+
+Framing: TypeAlias = Literal["sized", "chunked", "until_close"]
+# What a header line is to us; those that tell of the framing are kept.
+Kind: TypeAlias = Literal["kept", "hop", "options", "sized", "chunked", "events"]
+
+# The connection is ours to tell.
+_HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"upgrade",
+    }
+)
+_BODILESS = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,15})[ \t]*\r\n", re.IGNORECASE)
+_MOST_KNOWN = 1024
+_LONGEST_KNOWN = 4096  # bytes
+
+
+class AnswerHead:
+    """The head of an engine's answer, read.
+
+    `before`, `length` and `after` are its first line and its end-to-end headers, byte for byte and
+    each with its line end; `length` has the digits of Content-Length, if there is one.
+    """
+
+    __slots__ = ("after", "before", "framing", "is_events", "length", "status")
+
+    def __init__(self, status: int, framing: Framing, is_events: bool, kept: bytes) -> None:
+        self.status = status
+        self.framing = framing
+        self.is_events = is_events
+        found = _LENGTH.search(kept)
+        start, stop = found.span(1) if found else (len(kept), len(kept))
+        self.before, self.length, self.after = kept[:start], kept[start:stop], kept[stop:]
+
+    def with_length(self, length: bytes) -> "AnswerHead":
+        """The same head before a body of another length."""
+        other = AnswerHead.__new__(AnswerHead)
+        other.status = self.status
+        other.framing = self.framing
+        other.is_events = self.is_events
+        other.before = self.before
+        other.length = length if self.length else b""
+        other.after = self.after
+        return other
+
+    def forward(self, added: bytes, keep_alive: bool, is_chunked: bool) -> bytes:
+        """The head for the client. Without chunks (HTTP/1.0) the end of the answer is a close."""
+        last = b"\r\n" if keep_alive else b"connection: close\r\n\r\n"
+        if self.framing == "chunked" and not is_chunked:
+            lines = self.before.split(b"\r\n")
+            kept = [line for line in lines if not line.lower().startswith(b"transfer-encoding:")]
+            return b"\r\n".join(kept) + added + last
+        return b"%b%b%b%b%b" % (self.before, self.length, self.after, added, last)
+
+
+class AnswerHeads:
+    """Reads heads; those read before are looked up, by their bytes but for the body's length.
+
+    An engine's heads differ by length and by the second of their date. One for a router.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, bytes], AnswerHead] = {}
+
+    def read(self, head: bytes) -> AnswerHead:
+        """Reads a head, up to its empty line. Raises ValueError when it is not HTTP."""
+        found = _LENGTH.search(head)
+        start, stop = found.span(1) if found else (len(head), len(head))
+        key = head[:start], head[stop:]
+        known = self._known.get(key)
+        if known is None:
+            known = read_answer_head(head)
+            if len(head) <= _LONGEST_KNOWN:
+                self._remember(key, known)
+        return known.with_length(head[start:stop])
+
+    def _remember(self, key: tuple[bytes, bytes], head: AnswerHead) -> None:
+        if len(self._known) >= _MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        self._known[key] = head
+
+
+def read_answer_head(head: bytes) -> AnswerHead:
+    """Reads a head, up to its empty line. Raises ValueError when it is not HTTP."""
+    first, *lines = head[:-4].split(b"\r\n")
+    if not first.startswith(b"HTTP/1.") or not first[9:12].isdigit():
+        raise ValueError(f"the engine does not answer in HTTP: {first[:40]!r}")
+    kinds = [_kind_of(line) for line in lines]
+    gone = frozenset[bytes]()
+    for line, kind in zip(lines, kinds, strict=True):
+        if kind == "options":
+            gone |= connection_options(line.partition(b":")[2])
+    kept = [
+        line
+        for line, kind in zip(lines, kinds, strict=True)
+        if kind not in ("hop", "options") and line[: line.find(b":")].lower() not in gone
+    ]
+    status = int(first[9:12])
+    text = b"".join(b"%b\r\n" % line for line in (b"HTTP/1.1 %b" % first[9:], *kept))
+    return AnswerHead(status, _framing(status, kinds), "events" in kinds, text)
+
+
+def _framing(status: int, kinds: list[Kind]) -> Framing:
+    if "sized" in kinds or status in _BODILESS:
+        return "sized"
+    return "chunked" if "chunked" in kinds else "until_close"
+
+
+def _kind_of(line: bytes) -> Kind:
+    name = line[: line.find(b":")].lower()
+    if name == b"connection":
+        return "options"
+    if name in _HOP_BY_HOP or name.startswith(OWN_PREFIX):
+        return "hop"
+    if name == b"content-length":
+        return "sized"
+    if name == b"transfer-encoding":
+        return "chunked"
+    return "events" if name == b"content-type" and b"text/event-stream" in line else "kept"
