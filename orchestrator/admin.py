@@ -1,11 +1,14 @@
 """Admin: the router's own port for operators: health, status, metrics, release hooks."""
 
 import contextlib
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -13,6 +16,7 @@ from starlette.routing import Route
 
 from orchestrator.dispatch import Dispatch
 from orchestrator.release import CONFIRMING, LARGEST_BODY, ROLLBACK, HookError, Release
+from orchestrator.reload import Reload, ReloadCollector
 from orchestrator.tally import TallyCollector
 
 
@@ -36,25 +40,62 @@ class AdminServer(uvicorn.Server):
         yield
 
 
-def admin_app(dispatch: Dispatch, release: Release | None = None) -> Starlette:
-    """The admin application over what the router knows; `release` adds the release hooks."""
+@dataclass(frozen=True)
+class View:
+    """What the admin port tells of, as it is when it is asked: a reload changes all but `reload`.
+
+    `refresh` brings the counts of other processes up to date.
+    """
+
+    dispatch: Callable[[], Dispatch]
+    release: Callable[[], Release | None] = lambda: None
+    reload: Reload | None = None
+    refresh: Callable[[], Awaitable[None]] | None = None
+
+
+class _Counts(Collector):
+    """The counts of whatever dispatch is in use."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def collect(self) -> Iterable[Metric]:
+        dispatch = self._view.dispatch()
+        return TallyCollector(dispatch.tally, dispatch.standing).collect()
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+
+def admin_app(view: View) -> Starlette:
+    """The admin application over what the router knows."""
     registry = CollectorRegistry()
-    registry.register(TallyCollector(dispatch.tally, dispatch.standing))
+    registry.register(_Counts(view))
+    if view.reload:
+        registry.register(ReloadCollector(view.reload))
 
     async def health(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
     async def status(_: Request) -> Response:
-        return JSONResponse(status_of(dispatch))
+        await _refresh(view)
+        told = status_of(view.dispatch())
+        return JSONResponse(told | {"reload": view.reload.status()} if view.reload else told)
 
     async def metrics(_: Request) -> Response:
+        await _refresh(view)
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     routes = [Route("/health", health), Route("/status", status), Route("/metrics", metrics)]
-    return Starlette(routes=[*routes, *(release_routes(release) if release else ())])
+    return Starlette(routes=[*routes, *(release_routes(view.release) if view.release() else ())])
 
 
-def release_routes(release: Release) -> list[Route]:
+async def _refresh(view: View) -> None:
+    if view.refresh is not None:
+        await view.refresh()
+
+
+def release_routes(release: Callable[[], Release | None]) -> list[Route]:
     """What Argo Rollouts and Flagger ask: docs/ci.md."""
 
     async def gate(request: Request) -> Response:
@@ -70,17 +111,28 @@ def release_routes(release: Release) -> list[Route]:
     return [Route("/gate", gate), Route("/gate/{profile}", gate), *hooks]
 
 
-async def _tell(release: Release, profile: str | None) -> tuple[int, dict[str, Any]]:
-    return 200, await release.tell(profile)
+def _now(release: Callable[[], Release | None]) -> Release:
+    found = release()
+    if found is None:
+        raise HookError(404, "this router has no release hooks any more")
+    return found
 
 
-async def _confirm(release: Release, kind: str, request: Request) -> tuple[int, dict[str, Any]]:
+async def _tell(
+    release: Callable[[], Release | None], profile: str | None
+) -> tuple[int, dict[str, Any]]:
+    return 200, await _now(release).tell(profile)
+
+
+async def _confirm(
+    release: Callable[[], Release | None], kind: str, request: Request
+) -> tuple[int, dict[str, Any]]:
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > LARGEST_BODY:
             raise HookError(413, f"a hook has at most {LARGEST_BODY} bytes")
-    return await release.confirm(kind, bytes(body))
+    return await _now(release).confirm(kind, bytes(body))
 
 
 async def _answer(answer: Awaitable[tuple[int, dict[str, Any]]]) -> Response:

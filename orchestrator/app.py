@@ -1,14 +1,20 @@
 """Where objects are put together: a deployment becomes a router's configuration."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
-from orchestrator.deployment import Deployment, Member
-from orchestrator.fleet import split_address
+from adapters.problem import sort_problems
+from orchestrator.configuration import RouterConfig
+from orchestrator.deployment import Deployment, Member, profile_names, read_deployment
+from orchestrator.errors import InputError
+from orchestrator.fleet import RouterEntry, split_address
 from orchestrator.gate.admission import Standing, standing, unproven
 from orchestrator.gate.certificate import certificate_folder
 from orchestrator.pool import Upstream
 from orchestrator.release import release_of
-from orchestrator.router import RouterConfig
+from orchestrator.reload import Reading
+from orchestrator.service import Timeouts
 from orchestrator.state import StateFolder
 from orchestrator.worker import full_digest
 
@@ -36,7 +42,54 @@ def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterC
         type_header=fleet.router.type_header,
         body_limit=fleet.router.body_limit_mb * MEGABYTE,
         worker_states=_states(folder, deployment) if folder else None,
+        timeouts=_timeouts(fleet.router),
         release=release_of(deployment, refusals),
+    )
+
+
+@dataclass(frozen=True)
+class FleetSource:
+    """A fleet file and all that it names; `change` is what options say otherwise."""
+
+    file: Path
+    shown_as: str
+    change: Callable[[RouterConfig], RouterConfig] = lambda config: config
+
+    def read(self) -> Reading:
+        """Reads all of it. Raises nothing: what is wrong stands in the reading."""
+        deployment = read_deployment(self.file, self.shown_as)
+        config, problems = None, sort_problems(deployment.problems)
+        if deployment.is_usable:
+            try:
+                folder = StateFolder(deployment.file)
+                config = self.change(router_config(deployment, folder))
+            except InputError as error:
+                problems = [*problems, *error.problems]
+        return Reading(config, tuple(problems), tuple(_files(deployment)))
+
+
+def _files(deployment: Deployment) -> Iterator[Path]:
+    """What a router's configuration is read from, also where it is not there yet."""
+    yield deployment.file
+    fleet = deployment.fleet
+    if fleet is None:
+        return
+    base = deployment.file.resolve().parent
+    for name in profile_names(fleet):
+        yield base / fleet.profiles / f"{name}.yaml"
+    if fleet.gate.required:
+        yield base / fleet.gate.certificates
+        yield from (base / key for key in fleet.gate.public_keys)
+
+
+def _timeouts(entry: RouterEntry) -> Timeouts:
+    waits = entry.timeouts
+    return Timeouts(
+        connect_s=waits.connect_s,
+        first_byte_s=waits.first_byte_s,
+        stream_s=waits.stream_s,
+        drain_s=entry.drain_s,
+        grace_s=entry.grace_s,
     )
 
 

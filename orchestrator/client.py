@@ -89,9 +89,10 @@ class ClientConnection(asyncio.Protocol):
 
     def finish(self, keep_alive: bool) -> None:
         self._relay = None
-        if not keep_alive or self._service.is_stopping:
+        is_idle = self._reader.phase == "idle" and not self._reader.ready
+        if not keep_alive or (self._service.is_stopping and is_idle):
             self._close()
-        elif self._reader.phase == "idle" and not self._reader.ready and self._is_reading:
+        elif is_idle and self._is_reading:
             self._phase = "idle"
             self._deadline = self._service.loop.time() + self._service.timeouts.keep_alive_s
         else:
@@ -159,6 +160,8 @@ class ClientConnection(asyncio.Protocol):
             self._answer_here(item, decision, self._service.loop.time())
 
     def _decide(self, incoming: Incoming) -> Order | Answer | Refusal:
+        if self._service.is_refusing:
+            return Refusal(503, "this router is stopping", "stopping", retry_after_s=1)
         try:
             return self._service.dispatch.decide(incoming)
         except Exception:

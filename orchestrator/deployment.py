@@ -99,7 +99,7 @@ def read_deployment(file: Path, shown_as: str | None = None) -> Deployment:
     if fleet is None:
         return Deployment(file, None, (), tuple(reading.problems))
     base = file.resolve().parent
-    profiles = {name: _find_profile(fleet, base, name) for name in _profile_names(fleet)}
+    profiles = {name: _find_profile(fleet, base, name) for name in profile_names(fleet)}
     reading = with_problems(reading, _missing_profiles(fleet, profiles))
     reading = with_problems(reading, _key_problems(fleet, base))
     names = sorted({str(w.engine) for w in fleet.workers})
@@ -119,7 +119,8 @@ def read_deployment(file: Path, shown_as: str | None = None) -> Deployment:
     return Deployment(file, fleet, tuple(members), tuple(problems))
 
 
-def _profile_names(fleet: Fleet) -> list[str]:
+def profile_names(fleet: Fleet) -> list[str]:
+    """Profiles that workers or routes name."""
     routed = [hop.profile for name in fleet.routes for hop in fleet.hops(name)]
     return list(dict.fromkeys([*(w.profile for w in fleet.workers), *routed]))
 

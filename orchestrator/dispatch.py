@@ -83,6 +83,7 @@ class Dispatch:
         self.standing = standing
         self.tally = tally or Tally()
         self.routes = Routes(routes, standing.pools)
+        self.is_draining = False  # tells so at /health
         self._classifier = classifier or Classifier(())
         self._has_type_header = has_type_header
         self._endpoints = endpoints(allowed)
@@ -113,6 +114,10 @@ class Dispatch:
         if endpoint.use == "own":
             return self._answers[incoming.path]()
         return self._order(incoming, endpoint)
+
+    def renew(self, order: Order) -> Order | Refusal:
+        """An order of an earlier configuration, decided anew."""
+        return self._order(order.incoming, self._endpoints[order.incoming.path])
 
     def choose(self, order: Order, failed: str | None = None) -> Choice | Refusal:
         """The worker for an order; `failed` was tried in vain."""
@@ -208,6 +213,8 @@ class Dispatch:
         return Refusal(404, f"there is nothing at {path}; served are: {served}", "not_found")
 
     def _health(self) -> Answer:
+        if self.is_draining:
+            return Answer(503, msgspec.json.encode({"status": "draining", "unserved_models": ()}))
         unserved = self.standing.unserved()
         status = "no usable worker" if unserved else "ok"
         body = msgspec.json.encode({"status": status, "unserved_models": unserved})

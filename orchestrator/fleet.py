@@ -226,13 +226,35 @@ class GatePolicy(Model):
     )
 
 
+class TimeoutEntry(Model):
+    """The router's longest waits for a worker."""
+
+    connect_s: float = Field(default=5, gt=0, le=3600, description="For a connection, in seconds.")
+    first_byte_s: float = Field(
+        default=600, gt=0, le=86400, description="For an answer's first byte, in seconds."
+    )
+    stream_s: float = Field(
+        default=300, gt=0, le=86400, description="Between two reads of an answer, in seconds."
+    )
+
+
 class RouterEntry(Model):
-    """Where the router listens."""
+    """Where the router listens, and how long it waits."""
 
     listen: Address = "127.0.0.1:8400"
     admin: Address = "127.0.0.1:8401"
     type_header: bool = Field(default=True, description="Clients may name the type by header.")
     body_limit_mb: int = Field(default=32, ge=1, le=1024)
+    timeouts: TimeoutEntry = TimeoutEntry()
+    drain_s: float = Field(
+        default=0,
+        ge=0,
+        le=3600,
+        description="On SIGTERM, /health is 503 for so long, while everything is still served.",
+    )
+    grace_s: float = Field(
+        default=30, ge=0, le=86400, description="Then running requests get so long to end."
+    )
 
 
 class Fleet(Model):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from orchestrator.answer import AnswerHead
 from orchestrator.pool import Upstream
@@ -49,7 +49,7 @@ async def ask(connections: Connections, path: str, timeout_s: float) -> int:
 
 
 class Health:
-    """The checks of all workers."""
+    """The checks of all workers; one task a worker once it watches."""
 
     def __init__(
         self, standing: Standing, network: Mapping[str, Connections], timeouts: Timeouts
@@ -58,6 +58,7 @@ class Health:
         self._network = network
         self._timeouts = timeouts
         self._wake = {name: asyncio.Event() for name in standing.upstreams}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def check(self, upstream: Upstream) -> None:
         """One check; its result is in the standing afterwards."""
@@ -79,9 +80,33 @@ class Health:
         if after != before:
             LOG.info("worker %s is %s", name, after)
 
-    async def watch(self, upstream: Upstream) -> None:
+    def start(self, group: asyncio.TaskGroup) -> None:
+        """Watches every worker that is not watched yet."""
+        for name in self._standing.upstreams:
+            if name not in self._tasks:
+                self._tasks[name] = group.create_task(self._watch(name))
+
+    def stop(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        self._tasks.clear()
+
+    def turn(
+        self, standing: Standing, network: Mapping[str, Connections], timeouts: Timeouts
+    ) -> None:
+        """Concerns other workers from now on; `start` watches those that are new."""
+        for name in tuple(self._wake):
+            if network.get(name) is not self._network[name]:  # gone, or elsewhere
+                del self._wake[name]
+                if name in self._tasks:
+                    self._tasks.pop(name).cancel()
+        for name in standing.upstreams:
+            self._wake.setdefault(name, asyncio.Event())
+        self._standing, self._network, self._timeouts = standing, network, timeouts
+
+    async def _watch(self, name: str) -> None:
         """Checks one worker for ever, and at once when it is called ready."""
-        wake = self._wake[upstream.name]
+        wake = self._wake[name]
         while True:
             try:
                 async with asyncio.timeout(self._timeouts.health_every_s):
@@ -89,21 +114,23 @@ class Health:
             except TimeoutError:
                 pass
             wake.clear()
-            await self.check(upstream)
+            await self.check(self._standing.upstreams[name])
 
-    async def follow(self, states: Callable[[], Mapping[str, str]]) -> None:
-        """Follows the supervisor's states for ever."""
+    async def follow(self, states: Callable[[], Mapping[str, str] | None]) -> None:
+        """Follows the supervisor's states, where there are any, for ever."""
         while True:
             await asyncio.sleep(self._timeouts.states_every_s)
-            self.supervise(states())
+            found = states()
+            if found is not None:
+                self.supervise(found)
 
     def supervise(self, states: Mapping[str, str]) -> None:
         """Takes the supervisor's states once; workers newly ready are checked at once."""
         for name in self._standing.supervise(states):
             self._wake[name].set()
 
-    async def check_all(self) -> None:
-        """The first check of every worker, side by side."""
+    async def check_all(self, names: Iterable[str] | None = None) -> None:
+        """The first check of these workers, side by side; of all, where none are named."""
         async with asyncio.TaskGroup() as group:
-            for upstream in self._standing.upstreams.values():
-                group.create_task(self.check(upstream))
+            for name in self._standing.upstreams if names is None else names:
+                group.create_task(self.check(self._standing.upstreams[name]))

@@ -6,6 +6,7 @@ number of workers: ready ones are kept in order of load, and reasons name the fi
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import product
 
 from orchestrator.crossover import Band, Crossover
 from orchestrator.fleet import Hop
@@ -89,6 +90,8 @@ class Routes:
         hops = [hop for route in routes.values() for hop in route]
         self.needs_client = any(hop.share is not None for hop in hops)
         self.needs_head = any(hop.affinity for hop in hops)
+        for hop, model in product(hops, pools.models):
+            _crossover(hop, self._found(model, hop.profile))  # sees the load from now on
 
     def steps(self, kind: str, model: str) -> tuple[Step, ...]:
         """The hops of a type's route, then plain."""

@@ -47,8 +47,7 @@ class Cell:
         first = upstreams[0]
         self.upstreams = tuple(upstreams)
         self.limits = {} if first.is_plain else dict(first.limits)
-        limit = None if first.is_plain else first.batch_limit
-        self.batch = None if limit is None else Crossover(Band.of(limit))
+        self.batch: Crossover | None = None
         self.most = first.in_flight_limit
         self.ranks = Ranks()
 
@@ -64,16 +63,17 @@ class Pool:
         self.in_flight = 0
         self.states = dict.fromkeys((u.name for u in upstreams), "unchecked")
         self.loads = dict.fromkeys(self.states, 0)
-        self.cells = tuple(Cell(group) for group in _alike(u for u in upstreams if not u.refused))
+        self._bands: dict[Band, Crossover] = {}
+        self._crossovers: list[Crossover] = []
+        self._heirs: dict[str, Pool] = {}
+        self.cells = tuple(self._cells())
         self.by_name = {u.name: u for u in upstreams}
         self.usage = {u.name: UsageReader(u.answer_counts) for u in upstreams}
         self._cell_of = {u.name: cell for cell in self.cells for u in cell.upstreams}
-        self._crossovers = [cell.batch for cell in self.cells if cell.batch is not None]
-        self._bands: dict[Band, Crossover] = {}
         self._ring: Ring | None = None
 
     def crossover(self, band: Band) -> Crossover:
-        """The crossover of a route's step; steps with the same band share one."""
+        """The crossover of a band: cells and steps of routes with the same one share it."""
         if band not in self._bands:
             crossover = self._bands[band] = Crossover(band)
             crossover.see(self.in_flight)
@@ -100,6 +100,21 @@ class Pool:
             cell.ranks.place(name, load)
         for crossover in self._crossovers:
             crossover.see(self.in_flight)
+        if self._heirs and name in self._heirs:
+            self._heirs[name].add(name, change)
+
+    def inherit(self, name: str, before: "Pool") -> None:
+        """Counts what a worker has in flight in a pool of before, and what ends there later on."""
+        before._heirs[name] = self
+        if before.loads[name]:
+            self.add(name, before.loads[name])
+
+    def keep_sides(self, before: "Pool") -> None:
+        """Stays on the side of each crossover on which the pool was, as far as the load lets it."""
+        for band, crossover in self._bands.items():
+            if band in before._bands:
+                crossover.is_left = before._bands[band].is_left
+                crossover.see(self.in_flight)
 
     def set_state(self, name: str, state: str) -> None:
         """Only workers that are ready are found by `pick`."""
@@ -116,6 +131,13 @@ class Pool:
     def ready(self) -> int:
         """How many workers are ready and admitted."""
         return sum(len(cell.ranks) for cell in self.cells)
+
+    def _cells(self) -> Iterator[Cell]:
+        for group in _alike(u for u in self.upstreams if not u.refused):
+            cell = Cell(group)
+            limit = None if group[0].is_plain else group[0].batch_limit
+            cell.batch = None if limit is None else self.crossover(Band.of(limit))
+            yield cell
 
 
 class Pools:

@@ -40,6 +40,7 @@ class Relay(Receiver):
         "_client",
         "_connecting",
         "_connection",
+        "_connections",
         "_deadline",
         "_dechunker",
         "_dispatch",
@@ -67,6 +68,7 @@ class Relay(Receiver):
         self._deadline = self._started_at + service.timeouts.first_byte_s
         self._choice: Choice | None = None
         self._connection: Connection | None = None
+        self._connections: Connections | None = None  # those of the chosen worker
         self._connecting: asyncio.Task[None] | None = None
         self._head: AnswerHead | None = None
         self._dechunker: Dechunker | None = None
@@ -166,7 +168,7 @@ class Relay(Receiver):
     def _go(self, choice: Choice, may_reuse: bool) -> None:
         self._choice = choice
         choice.pool.add(choice.upstream.name, 1)
-        connections = self._service.network[choice.upstream.name]
+        connections = self._connections = self._service.network[choice.upstream.name]
         connection = connections.take() if may_reuse else None
         if connection is None:
             self._connecting = self._service.spawn(lambda: self._connect(connections))
@@ -205,9 +207,16 @@ class Relay(Receiver):
         if self._is_retry or failure.kind not in ("unreachable", "stale") or self._choice is None:
             return False
         failed = self._choice.upstream.name
-        found = self._dispatch.choose(self._order, None if failure.kind == "stale" else failed)
+        dispatch, order = self._service.dispatch, self._order
+        if dispatch is not self._dispatch:  # reloaded: old pools may have workers that are gone
+            renewed = dispatch.renew(order)
+            if not isinstance(renewed, Order):
+                return False
+            order = renewed
+        found = dispatch.choose(order, None if failure.kind == "stale" else failed)
         if not isinstance(found, Choice):
             return False
+        self._dispatch, self._order = dispatch, order
         self._is_retry = True
         self._release()
         self._go(found, may_reuse=False)
@@ -218,9 +227,10 @@ class Relay(Receiver):
             return
         name = self._choice.upstream.name
         self._dispatch.tally.failures[name, failure.kind] += 1
-        if failure.kind in ("unreachable", "died"):
-            self._dispatch.standing.mark_down(name, "unreachable")
-            self._service.network[name].close_idle()
+        if failure.kind in ("unreachable", "died") and self._connections is not None:
+            self._connections.close_idle()
+            if self._service.network.get(name) is self._connections:  # still there, since a reload
+                self._service.dispatch.standing.mark_down(name, "unreachable")
 
     def _refuse(self, refusal: Refusal, end: str) -> None:
         keep_alive = self._keep_alive and not self._service.is_stopping

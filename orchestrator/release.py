@@ -27,7 +27,7 @@ _WORST_FIRST = (FAIL, MISSING, INCONCLUSIVE, PASS)
 class Place:
     """A worker whose release is decided: where it stands in the fleet, and how to look it up.
 
-    `is_admitted` is what the router decided at its start: it sends requests there, or does not.
+    `is_admitted` is what the router decided when it read its files: to send requests there.
     """
 
     name: str
@@ -86,11 +86,11 @@ class Release:
         return (200 if is_yes else 403), {"hook": kind, "verdict": verdict, "reasons": reasons}
 
     def _note(self, place: Place, found: Standing) -> str | None:
-        """Where the router, which decided at its start, acts on an older verdict."""
+        """Where the router, which decided when it read its files, acts on an older verdict."""
         if not self._is_required or place.is_admitted == (found.verdict == PASS):
             return None
         acts = "sends requests to it" if place.is_admitted else "sends nothing to it"
-        return f"this router {acts}, as it decided at its start: start it again"
+        return f"this router {acts}, as it decided when it read its files: SIGHUP reads them again"
 
     def _require(self, profile: str | None) -> None:
         profiles = sorted({place.profile for place in self._places})

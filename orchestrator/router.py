@@ -1,187 +1,80 @@
 """Router: puts the data plane together and runs it until it is told to stop."""
 
 import asyncio
-import contextlib
 import gc
 import logging
-import os
 import resource
 import signal
-import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 import uvloop
 
-from orchestrator.admin import AdminServer, admin_app
-from orchestrator.answer import AnswerHeads
-from orchestrator.classify import Classifier
-from orchestrator.client import ClientConnection
+from orchestrator.configuration import RouterConfig
+from orchestrator.control import Control
 from orchestrator.dispatch import Dispatch
-from orchestrator.errors import OrchestratorError
-from orchestrator.fleet import Hop
-from orchestrator.health import Health
-from orchestrator.pool import Pools, Upstream
-from orchestrator.release import Release
-from orchestrator.service import Service, Timeouts
-from orchestrator.standing import Standing
-from orchestrator.type_rule import TypeRule
-from orchestrator.upstream import Connections
+from orchestrator.front import Front, listening_socket
+from orchestrator.generation import Generation
+from orchestrator.reload import Watched
 
 LOG = logging.getLogger("draftgate.router")
 
-_BACKLOG = 2048
-
-
-@dataclass(frozen=True)
-class RouterConfig:
-    """What the router is built from. `body_limit` is in bytes; port 0 takes a free port.
-
-    `worker_states` gives the supervisor's states by worker name; a worker in another state than
-    "ready" gets nothing new. Workers that it does not name are judged by their health alone.
-    `release` answers the admin port's release hooks.
-    """
-
-    upstreams: tuple[Upstream, ...]
-    rules: tuple[TypeRule, ...]
-    routes: Mapping[str, tuple[Hop, ...]]
-    models: tuple[str, ...]
-    listen: tuple[str, int]
-    admin: tuple[str, int] | None
-    type_header: bool
-    body_limit: int
-    worker_states: Callable[[], Mapping[str, str]] | None
-    timeouts: Timeouts = field(default_factory=Timeouts)
-    release: Release | None = None
+__all__ = ("Router", "RouterConfig", "run_router")
 
 
 class Router:
-    """One router. `port` and `admin_port` are the real ports once `started` is set."""
+    """One router in one process. `port` and `admin_port` are the real ones once it has started.
 
-    def __init__(self, config: RouterConfig) -> None:
+    With `watched`, it follows the files that its configuration was read from.
+    """
+
+    def __init__(self, config: RouterConfig, watched: Watched | None = None) -> None:
         self.started = asyncio.Event()
         self.port = config.listen[1]
-        self.admin_port = config.admin[1] if config.admin else None
-        standing = Standing(Pools(config.upstreams, config.models))
-        self.dispatch = Dispatch(
-            Classifier(config.rules),
-            config.routes,
-            standing,
-            config.type_header,
-        )
-        self._config = config
-        self._stop = asyncio.Event()
-        self._hurry = asyncio.Event()
+        first = Generation.first(config, asyncio.get_running_loop())
+        self.control = Control(first, watched, self._take)
+        self._front: Front | None = None
+        self._stops = 0
+
+    @property
+    def dispatch(self) -> Dispatch:
+        return self.control.current.dispatch
+
+    @property
+    def admin_port(self) -> int | None:
+        return self.control.admin_port
 
     async def serve(self) -> None:
         """Serves until cancelled or stopped, then lets running requests finish for a grace.
 
         Raises OrchestratorError when an address cannot be listened on; nothing was started then.
         """
-        listener = listening_socket(self._config.listen)
+        config = self.control.current.config
+        listener = listening_socket(config.listen)
         self.port = listener.getsockname()[1]
-        admin = listening_socket(self._config.admin) if self._config.admin else None
+        admin = listening_socket(config.admin) if config.admin else None
         async with asyncio.TaskGroup() as group:
-            service = self._service(group)
-            async with self._background(service, group), self._admin(admin, group):
-                server = await service.loop.create_server(
-                    lambda: ClientConnection(service), sock=listener
-                )
+            front = self._front = Front(self.control.current, group)
+            async with self.control.running(admin, group):
+                server = await front.listen(listener)
                 self.started.set()
-                LOG.info("listening on %s:%d", self._config.listen[0], self.port)
-                if self._config.admin:
-                    LOG.info("admin on %s:%d", self._config.admin[0], self.admin_port)
-                try:
-                    await self._stop.wait()
-                finally:
-                    server.close()
-                    await self._drain(service)
+                LOG.info("listening on %s:%d", config.listen[0], self.port)
+                if config.admin:
+                    LOG.info("admin on %s:%d", config.admin[0], self.admin_port)
+                for _ in range(self._stops):
+                    front.stop()
+                await front.serve(server)
 
     def stop(self) -> None:
         """Asks `serve` to end; asked twice, it does not wait for running requests."""
-        if self._stop.is_set():
-            self._hurry.set()
-        self._stop.set()
+        self._stops += 1
+        self.control.hold()
+        if self._front is not None:
+            self._front.stop()
 
-    def _service(self, group: asyncio.TaskGroup) -> Service:
-        loop = asyncio.get_running_loop()
-        heads = AnswerHeads()
-        network = {u.name: Connections(u.host, u.port, loop, heads) for u in self._config.upstreams}
-        return Service(
-            dispatch=self.dispatch,
-            network=network,
-            timeouts=self._config.timeouts,
-            body_limit=self._config.body_limit,
-            group=group,
-            loop=loop,
-            request_prefix=b"dg-" + os.urandom(6).hex().encode(),
-        )
-
-    @contextlib.asynccontextmanager
-    async def _background(self, service: Service, group: asyncio.TaskGroup) -> AsyncIterator[None]:
-        """Health, housekeeping and admin; the first health check is over when this is entered."""
-        standing = self.dispatch.standing
-        health = Health(standing, service.network, service.timeouts)
-        states = self._config.worker_states
-        if states is not None:
-            health.supervise(states())
-        await health.check_all()
-        tasks = [group.create_task(health.watch(u)) for u in standing.upstreams.values()]
-        tasks.append(group.create_task(_sweep(service)))
-        if states is not None:
-            tasks.append(group.create_task(health.follow(states)))
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-
-    @contextlib.asynccontextmanager
-    async def _admin(
-        self, listener: socket.socket | None, group: asyncio.TaskGroup
-    ) -> AsyncIterator[None]:
-        if listener is None:
-            yield
-            return
-        self.admin_port = listener.getsockname()[1]
-        server = AdminServer(admin_app(self.dispatch, self._config.release))
-        task = group.create_task(server.serve(sockets=[listener]))
-        try:
-            yield
-        finally:
-            server.should_exit = True
-            await task
-
-    async def _drain(self, service: Service) -> None:
-        """Running requests may finish; then every connection is closed."""
-        service.is_stopping = True
-        for client in tuple(service.clients):
-            client.drain()
-        emptied = service.group.create_task(service.emptied())
-        hurry = service.group.create_task(_wait(self._hurry))
-        await asyncio.wait(
-            (emptied, hurry),
-            timeout=service.timeouts.grace_s,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-        hurry.cancel()
-        for client in tuple(service.clients):
-            client.abort()
-        await emptied
-        for connections in service.network.values():
-            connections.close()
-
-
-def listening_socket(address: tuple[str, int]) -> socket.socket:
-    """A socket that listens, before anything else is started. Raises OrchestratorError."""
-    host, port = address
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server(address, family=family, backlog=_BACKLOG)
-    except OSError as error:
-        reason, hint = error.strerror or error, "see router: in the fleet, or --listen and --admin"
-        raise OrchestratorError(f"cannot listen on {host}:{port}: {reason}; {hint}") from error
+    async def _take(self, generation: Generation) -> None:
+        if self._front is not None:
+            self._front.take(generation)
 
 
 def raise_file_limit() -> None:
@@ -192,29 +85,8 @@ def raise_file_limit() -> None:
         LOG.info("open files: %d, raised from %d", hard, soft)
 
 
-async def _wait(event: asyncio.Event) -> None:
-    await event.wait()
-
-
-async def _sweep(service: Service) -> None:
-    """Ends what has waited too long, for ever. One timer for all connections costs the least."""
-    while True:
-        await asyncio.sleep(service.timeouts.sweep_s)
-        now = service.loop.time()
-        for client in tuple(service.clients):
-            client.sweep(now)
-
-
-async def _serve_until_signal(config: RouterConfig) -> None:
-    router = Router(config)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, router.stop)
-    await router.serve()
-
-
-def run_router(config: RouterConfig) -> None:
-    """Runs a router in this process until SIGTERM or SIGINT; a second signal ends it at once."""
+def prepare_process() -> None:
+    """What a process does before it serves: its log, its limits, its garbage collector."""
     logger = logging.getLogger("draftgate")
     if not logger.hasHandlers():
         logger.addHandler(logging.StreamHandler(sys.stderr))
@@ -223,5 +95,24 @@ def run_router(config: RouterConfig) -> None:
     # What was made until here lives as long as the router: the collector need not look at it again.
     gc.collect()
     gc.freeze()
+
+
+def on_signals(stop: Callable[[], None], reload: Callable[[], None]) -> None:
+    """Stops on SIGTERM and SIGINT, reads the files again on SIGHUP."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    loop.add_signal_handler(signal.SIGHUP, reload)
+
+
+async def _serve_until_signal(config: RouterConfig, watched: Watched | None) -> None:
+    router = Router(config, watched)
+    on_signals(router.stop, router.control.ask)
+    await router.serve()
+
+
+def run_router(config: RouterConfig, watched: Watched | None = None) -> None:
+    """Runs a router in this process until SIGTERM or SIGINT; a second signal ends it at once."""
+    prepare_process()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve_until_signal(config))
+        runner.run(_serve_until_signal(config, watched))

@@ -26,10 +26,12 @@ class Timeouts:
     keep_alive_s: float = 75.0
     linger_s: float = 5.0
     grace_s: float = 30.0
+    drain_s: float = 0.0
     sweep_s: float = 1.0
     health_every_s: float = 2.0
     health_s: float = 1.0
     states_every_s: float = 0.25
+    files_every_s: float = 1.0
 
 
 class Sweepable(Protocol):
@@ -47,7 +49,10 @@ class Sweepable(Protocol):
 
 @dataclass
 class Service:
-    """What all connections share; built once, by the router."""
+    """What all connections share; built once, by the router.
+
+    A reload puts others in the place of `dispatch`, `network`, `timeouts` and `body_limit`.
+    """
 
     dispatch: Dispatch
     network: Mapping[str, Connections]
@@ -57,7 +62,8 @@ class Service:
     loop: asyncio.AbstractEventLoop
     request_prefix: bytes
     clients: set[Sweepable] = field(default_factory=set)
-    is_stopping: bool = False
+    is_stopping: bool = False  # answers say `connection: close`
+    is_refusing: bool = False  # nothing new is begun
     is_empty: asyncio.Event = field(default_factory=asyncio.Event)
     heads: Heads = field(default_factory=Heads)
     numbers: "count[int]" = field(default_factory=count)

@@ -1,6 +1,6 @@
 """Standing: how every worker stands at this moment: health, supervisor's state, load."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from orchestrator.pool import READY, Pool, Pools, Upstream
 
@@ -56,6 +56,20 @@ class Standing:
             for name in self.upstreams
             if states.get(name) == READY and before.get(name) != READY
         )
+
+    def take_over(self, before: "Standing", stay: Iterable[str]) -> None:
+        """Takes what was known of the workers that stay: health, state, load, crossovers' sides."""
+        self._supervised = before._supervised
+        for name in stay:
+            self._health[name] = before._health[name]
+            self._slow[name] = before._slow[name]
+            self._pool_of[name].inherit(name, before._pool_of[name])
+        for pool in self.pools:
+            old = before.pools.find(pool.model, pool.profile)
+            if old is not None:
+                pool.keep_sides(old)
+        for name in self.upstreams:
+            self._combine(name)
 
     def is_usable(self, name: str) -> bool:
         return self.upstreams[name].refused is None and self.state(name) == READY

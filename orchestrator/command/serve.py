@@ -6,13 +6,12 @@ from pathlib import Path
 
 import click
 
-from orchestrator.app import router_config
-from orchestrator.deployment import read_deployment
+from orchestrator.app import FleetSource
 from orchestrator.errors import InputError
 from orchestrator.fleet import split_address
 from orchestrator.fleet_file import FLEET, show_warnings
+from orchestrator.reload import Watched
 from orchestrator.router import run_router
-from orchestrator.state import StateFolder
 
 
 @click.command()
@@ -28,22 +27,24 @@ from orchestrator.state import StateFolder
 def command(fleet: Path, listen: str | None, admin: str | None, access_log: bool) -> int:
     """Route requests to a fleet's workers by type and load, until ctrl-C.
 
+    Files that change are read again, and at once on SIGHUP; bad ones change nothing.
     Speculating workers get requests only with a certificate that fits them (gate.required).
     """
-    deployment = read_deployment(fleet, str(fleet))
-    config = router_config(deployment, StateFolder(deployment.file))
-    config = replace(
-        config,
-        listen=_address(listen) or config.listen,
-        admin=_address(admin) or config.admin,
+    at, admin_at = _address(listen), _address(admin)
+    source = FleetSource(
+        fleet,
+        str(fleet),
+        lambda read: replace(read, listen=at or read.listen, admin=admin_at or read.admin),
     )
-    show_warnings(deployment.problems)
+    watched, reading = Watched.read(source, {})
+    config = reading.require()
+    show_warnings(reading.problems)
     logging.getLogger("draftgate").setLevel(logging.INFO)
     logging.getLogger("draftgate.access").disabled = not access_log
     for upstream in config.upstreams:
         admitted = f"not routed to: {upstream.refused}" if upstream.refused else "admitted"
         click.echo(f"{upstream.name:16}{upstream.profile:16}{admitted}")
-    run_router(config)
+    run_router(config, watched)
     return 0
 
 

@@ -23,8 +23,7 @@ from orchestrator.gate.signature import PublicKey, load_public_key, signature_pr
 from orchestrator.gate.suite import RAN
 from orchestrator.pool import SAMPLING
 
-RESTART = "then start the router again"
-AGAIN = f"run `draftgate gate`, {RESTART}"
+AGAIN = "run `draftgate gate`"
 NOT_ASKED = "not asked"
 PASS, FAIL, INCONCLUSIVE, MISSING = "pass", "fail", "inconclusive", "missing"
 
@@ -143,7 +142,7 @@ def unsound(certificate: Certificate, keys: Sequence[PublicKey]) -> Iterator[Unm
     problem = signature_problem(certificate.digest, certificate.signature, keys) if keys else None
     if problem:
         files = " or ".join(key.source for key in keys)
-        advice = f"run `draftgate gate --sign-key` with the private key of {files}, {RESTART}"
+        advice = f"run `draftgate gate --sign-key` with the private key of {files}"
         yield Unmet(f"{name} does not count: {problem}", advice)
 
 
@@ -162,12 +161,12 @@ def not_enough(certificate: Certificate, policy: GatePolicy) -> Iterator[Unmet]:
     known = suites if isinstance(suites, dict) else {}
     unasked = [s for s in policy.suites if NOT_ASKED in str(known.get(s, NOT_ASKED))]
     if unasked:
-        advice = f"run `draftgate gate` without --suites, {RESTART}"
+        advice = "run `draftgate gate` without --suites"
         yield Unmet(f"the certificate says nothing of {', '.join(unasked)}", advice)
     tokens = compared_tokens(certificate.data)
     if certificate.verdict == PASS and tokens < policy.min_tokens:
         seen = f"{tokens} tokens were compared, the fleet asks for {policy.min_tokens}"
-        advice = f"run `draftgate gate` with more prompts and without --per-type, {RESTART}"
+        advice = "run `draftgate gate` with more prompts and without --per-type"
         yield Unmet(seen, advice)
 
 
@@ -185,7 +184,7 @@ def other_prompts(certificate: Certificate, base: Path, policy: GatePolicy) -> I
     source = asked.get("source") if isinstance(asked, dict) else None
     now = source_digest(prompts_path(base, policy.prompts))
     if now is not None and source != now:
-        advice = f"run `draftgate gate` without --prompts, {RESTART}"
+        advice = "run `draftgate gate` without --prompts"
         lines = (f"- {source}", f"+ {now}")
         yield Unmet(
             f"the certificate is for other prompts than {policy.prompts} holds", advice, lines

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from orchestrator import release as module
-from orchestrator.admin import admin_app
+from orchestrator.admin import View, admin_app
 from orchestrator.deployment import Deployment
 from orchestrator.dispatch import Dispatch
 from orchestrator.fleet import Fleet
@@ -48,7 +48,7 @@ def release(verdicts: Mapping[str, str]) -> Release:
 def run(scenario: Callable[[httpx.AsyncClient], Awaitable[T]], hooks: Release | None) -> T:
     async def inside() -> T:
         dispatch = Dispatch(None, {}, Workers(Pools((), ())))
-        transport = httpx.ASGITransport(admin_app(dispatch, hooks))
+        transport = httpx.ASGITransport(admin_app(View(lambda: dispatch, lambda: hooks)))
         async with httpx.AsyncClient(transport=transport, base_url="http://admin") as client:
             return await scenario(client)
 
@@ -73,7 +73,8 @@ def test_every_worker_is_told_and_the_worst_of_them() -> None:
         "verdict": "inconclusive", "reason": "it is inconclusive", "profile": "chat",
         "model": "small", "is_plain": False, "is_routed": True, "is_admitted": True,
         "certificate": None, "created": None, "policy": None,
-        "note": "this router sends requests to it, as it decided at its start: start it again",
+        "note": "this router sends requests to it, as it decided when it read its files: "
+        "SIGHUP reads them again",
     }  # fmt: skip
 
 
@@ -284,8 +285,12 @@ def test_a_profile_that_no_route_names_counts_when_it_is_asked_for(fleet: Deploy
     ("refusal", "verdict", "note"),
     [
         (None, "pass", None),
-        (None, "fail", "this router sends requests to it, as it decided at its start"),
-        ("no certificate", "pass", "this router sends nothing to it, as it decided at its start"),
+        (None, "fail", "this router sends requests to it, as it decided when it read its files"),
+        (
+            "no certificate",
+            "pass",
+            "this router sends nothing to it, as it decided when it read its files",
+        ),
         ("no certificate", "fail", None),
     ],
 )
