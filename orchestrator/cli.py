@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from orchestrator import __version__
+from orchestrator import __version__, log
 
 # name → module in orchestrator/command, help line. The help must answer in a quarter of a second,
 # and importing a schema library alone takes half of that.
@@ -53,11 +53,7 @@ class _Lazy(click.Group):
 def run(ctx: click.Context, debug: bool) -> None:
     """Speculative decoding, made safe and worth running on the engines you already use."""
     ctx.obj = {"debug": debug}
-    logging.basicConfig(
-        level=logging.DEBUG if debug else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    log.to_stderr(logging.DEBUG if debug else logging.WARNING)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -27,6 +27,7 @@ class Control:
     ) -> None:
         self.current = first
         self.admin_port = first.config.admin[1] if first.config.admin else None
+        self._started_with = first.config
         self._group: asyncio.TaskGroup | None = None
         self._take = take
         self._health = Health(first.standing, first.network, first.config.timeouts)
@@ -88,7 +89,7 @@ class Control:
         if group is not None:
             self._health.start(group)
         await self._take(new)
-        return needs_restart(before.config, config)
+        return needs_restart(self._started_with, config)
 
     def _states(self) -> Mapping[str, str] | None:
         read = self.current.config.worker_states

@@ -4,6 +4,7 @@ Without the distance a pool at its limit would change sides with every request t
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +25,35 @@ def is_left(was_left: bool, in_flight: int, band: Band) -> bool:
     return in_flight > band.back_at if was_left else in_flight >= band.leave_at
 
 
-class Crossover:
-    """A band and on which side of it a pool is."""
+class Side(Protocol):
+    """Where several processes agree on which side of a crossover they are."""
 
-    __slots__ = ("band", "is_left")
+    def read(self, is_left: bool) -> bool:
+        """As it is now; `is_left` where nobody has said."""
+
+    def write(self, is_left: bool) -> None:
+        """The pool has just crossed."""
+
+
+class Crossover:
+    """A band and on which side of it a pool is; `side`, where other processes have a say in it."""
+
+    __slots__ = ("band", "is_left", "side")
 
     def __init__(self, band: Band) -> None:
         self.band = band
         self.is_left = False
+        self.side: Side | None = None
 
     def see(self, in_flight: int) -> None:
         """Takes the load of this moment."""
-        self.is_left = is_left(self.is_left, in_flight, self.band)
+        now = is_left(self.is_left, in_flight, self.band)
+        if now != self.is_left:
+            self.is_left = now
+            if self.side is not None:
+                self.side.write(now)
+
+    def look(self) -> None:
+        """Takes the side on which other processes see the pool."""
+        if self.side is not None:
+            self.is_left = self.side.read(self.is_left)

@@ -1,7 +1,7 @@
 """Pick: the worker for a request, by its type's route, its fields and the load. Pure.
 
-It reads the pools as they stand and changes nothing. What a pick costs does not depend on the
-number of workers: ready ones are kept in order of load, and reasons name the first few.
+It reads the pools as they stand and gives them nothing to do. What a pick costs does not depend on
+the number of workers: ready ones are kept in order of load, and reasons name the first few.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -67,12 +67,13 @@ class Choice:
 class Step:
     """A hop of a route for one model, with its pools found. `share` is in 2**64ths."""
 
-    __slots__ = ("affinity", "crossover", "label", "pools", "profile", "share")
+    __slots__ = ("affinity", "crossover", "label", "pools", "profile", "share", "shared")
 
     def __init__(self, label: str, profile: str, pools: Sequence[Pool], hop: Hop | None) -> None:
         self.label = label
         self.profile = profile
         self.pools = tuple(pools)
+        self.shared = tuple(pool for pool in pools if pool.is_shared)  # with other processes
         self.crossover = _crossover(hop, self.pools)
         self.share = None if hop is None or hop.share is None else int(hop.share * 2**64)
         self.affinity = hop is not None and hop.affinity
@@ -138,6 +139,8 @@ def pick(routes: Routes, facts: Facts, failed: str | None = None) -> Choice | Re
 
 
 def _from_step(step: Step, facts: Facts, failed: str | None) -> Choice | Obstacle:
+    for pool in step.shared:
+        pool.look()
     if step.crossover is not None and step.crossover.is_left:
         return _too_many(step, step.crossover)
     if step.share is not None and facts.client >= step.share:
@@ -163,7 +166,7 @@ def _least_loaded(
         for cell in pool.cells:
             if not _takes(cell, facts):
                 continue
-            name = cell.ranks.least(failed)
+            name = pool.least(cell, failed)
             if name is None:
                 continue
             load = cell.ranks.load(name)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from orchestrator.crossover import Band, Crossover
 from orchestrator.ranks import Ranks
@@ -9,6 +10,7 @@ from orchestrator.ring import Ring
 from orchestrator.usage import UsageReader
 
 READY = "ready"
+_LOOKS = 8  # at workers that turn out to have more to do than was known
 # A limit that no field of a request says: its tokens are drawn. A certificate may not show that.
 SAMPLING = "temperature above 0"
 
@@ -52,8 +54,28 @@ class Cell:
         self.ranks = Ranks()
 
 
+class Share(Protocol):
+    """What a pool's workers have in flight from all processes of a router."""
+
+    def add(self, name: str, change: int) -> None:
+        """A request of this process went to a worker or left it."""
+
+    def in_flight(self) -> int:
+        """Of all workers, now."""
+
+    def load(self, name: str) -> int:
+        """Of one worker, now."""
+
+    def own(self, name: str) -> int:
+        """Of one worker, from this process alone."""
+
+
 class Pool:
-    """Changed by the router's one event loop only; `in_flight` is of all its workers together."""
+    """Changed by the router's one event loop only; `in_flight` is of all its workers together.
+
+    Where several processes share it, `in_flight` and `loads` are of all of them, as of the last
+    look.
+    """
 
     def __init__(self, upstreams: Sequence[Upstream]) -> None:
         self.profile = upstreams[0].profile
@@ -66,6 +88,7 @@ class Pool:
         self._bands: dict[Band, Crossover] = {}
         self._crossovers: list[Crossover] = []
         self._heirs: dict[str, Pool] = {}
+        self._share: Share | None = None
         self.cells = tuple(self._cells())
         self.by_name = {u.name: u for u in upstreams}
         self.usage = {u.name: UsageReader(u.answer_counts) for u in upstreams}
@@ -94,10 +117,9 @@ class Pool:
     def add(self, name: str, change: int) -> None:
         """A request went to a worker (1) or left it (-1)."""
         self.in_flight += change
-        load = self.loads[name] = self.loads[name] + change
-        cell = self._cell_of.get(name)
-        if cell is not None and name in cell.ranks:
-            cell.ranks.place(name, load)
+        if self._share is not None:
+            self._share.add(name, change)
+        self._place(name, self.loads[name] + change)
         for crossover in self._crossovers:
             crossover.see(self.in_flight)
         if self._heirs and name in self._heirs:
@@ -106,8 +128,9 @@ class Pool:
     def inherit(self, name: str, before: "Pool") -> None:
         """Counts what a worker has in flight in a pool of before, and what ends there later on."""
         before._heirs[name] = self
-        if before.loads[name]:
-            self.add(name, before.loads[name])
+        load = before.loads[name] if before._share is None else before._share.own(name)
+        if load:
+            self.add(name, load)
 
     def keep_sides(self, before: "Pool") -> None:
         """Stays on the side of each crossover on which the pool was, as far as the load lets it."""
@@ -115,6 +138,59 @@ class Pool:
             if band in before._bands:
                 crossover.is_left = before._bands[band].is_left
                 crossover.see(self.in_flight)
+
+    @property
+    def crossovers(self) -> tuple[Crossover, ...]:
+        return tuple(self._crossovers)
+
+    @property
+    def is_shared(self) -> bool:
+        return self._share is not None
+
+    def share(self, share: Share | None) -> None:
+        """Counts with other processes from now on, what is in flight already included; or alone."""
+        self._share = share
+        if share is None:
+            return
+        for name, load in self.loads.items():
+            if load:
+                share.add(name, load)
+
+    def look(self) -> None:
+        """Takes what all processes have in flight now."""
+        if self._share is not None:
+            self.in_flight = self._share.in_flight()
+            for crossover in self._crossovers:
+                crossover.look()
+                crossover.see(self.in_flight)
+
+    def look_at(self, name: str) -> None:
+        """Takes what all processes have on one worker now."""
+        if self._share is not None:
+            load = self._share.load(name)
+            if load != self.loads[name]:
+                self._place(name, load)
+
+    def least(self, cell: Cell, besides: str | None) -> str | None:
+        """The least loaded worker of a cell; exactly so where there is a limit to be kept."""
+        name = cell.ranks.least(besides)
+        if self._share is None or cell.most is None:
+            return name
+        for _ in range(_LOOKS):
+            if name is None:
+                return None
+            before = self.loads[name]
+            self.look_at(name)
+            if self.loads[name] <= before:
+                return name
+            name = cell.ranks.least(besides)
+        return name
+
+    def _place(self, name: str, load: int) -> None:
+        self.loads[name] = load
+        cell = self._cell_of.get(name)
+        if cell is not None and name in cell.ranks:
+            cell.ranks.place(name, load)
 
     def set_state(self, name: str, state: str) -> None:
         """Only workers that are ready are found by `pick`."""

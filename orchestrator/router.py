@@ -1,12 +1,7 @@
 """Router: puts the data plane together and runs it until it is told to stop."""
 
 import asyncio
-import gc
 import logging
-import resource
-import signal
-import sys
-from collections.abc import Callable
 
 import uvloop
 
@@ -16,6 +11,7 @@ from orchestrator.dispatch import Dispatch
 from orchestrator.front import Front, listening_socket
 from orchestrator.generation import Generation
 from orchestrator.reload import Watched
+from orchestrator.start import on_signals, prepare_process
 
 LOG = logging.getLogger("draftgate.router")
 
@@ -75,34 +71,6 @@ class Router:
     async def _take(self, generation: Generation) -> None:
         if self._front is not None:
             self._front.take(generation)
-
-
-def raise_file_limit() -> None:
-    """As many connections as the system lets this process have: the soft limit is often 1,024."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        LOG.info("open files: %d, raised from %d", hard, soft)
-
-
-def prepare_process() -> None:
-    """What a process does before it serves: its log, its limits, its garbage collector."""
-    logger = logging.getLogger("draftgate")
-    if not logger.hasHandlers():
-        logger.addHandler(logging.StreamHandler(sys.stderr))
-        logger.setLevel(logging.INFO)
-    raise_file_limit()
-    # What was made until here lives as long as the router: the collector need not look at it again.
-    gc.collect()
-    gc.freeze()
-
-
-def on_signals(stop: Callable[[], None], reload: Callable[[], None]) -> None:
-    """Stops on SIGTERM and SIGINT, reads the files again on SIGHUP."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    loop.add_signal_handler(signal.SIGHUP, reload)
 
 
 async def _serve_until_signal(config: RouterConfig, watched: Watched | None) -> None:

@@ -1,6 +1,6 @@
 """Standing: how every worker stands at this moment: health, supervisor's state, load."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from orchestrator.pool import READY, Pool, Pools, Upstream
 
@@ -13,6 +13,7 @@ class Standing:
 
     def __init__(self, pools: Pools) -> None:
         self.pools = pools
+        self.on_change: Callable[[str, str], None] | None = None  # name and new state of a worker
         self.upstreams: dict[str, Upstream] = {u.name: u for pool in pools for u in pool.upstreams}
         self._pool_of: dict[str, Pool] = {u.name: pool for pool in pools for u in pool.upstreams}
         self._health = dict.fromkeys(self.upstreams, "unchecked")
@@ -71,6 +72,12 @@ class Standing:
         for name in self.upstreams:
             self._combine(name)
 
+    def publish(self, states: Mapping[str, str]) -> None:
+        """Takes states as another process found them."""
+        for name, state in states.items():
+            self._health[name] = state
+            self._pool_of[name].set_state(name, state)
+
     def is_usable(self, name: str) -> bool:
         return self.upstreams[name].refused is None and self.state(name) == READY
 
@@ -87,4 +94,8 @@ class Standing:
         """A worker that the supervisor does not know is somebody else's: health alone counts."""
         supervised = self._supervised.get(name, READY)
         state = self._health[name] if supervised == READY else supervised
-        self._pool_of[name].set_state(name, state)
+        pool = self._pool_of[name]
+        has_changed = pool.states[name] != state
+        pool.set_state(name, state)
+        if has_changed and self.on_change is not None:
+            self.on_change(name, state)

@@ -26,9 +26,9 @@ QUICK = Timeouts(
 NO_CHECKS = replace(QUICK, health_every_s=60)
 
 
-def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def run(scenario: Callable[[], Coroutine[Any, Any, None]], limit_s: float = 20) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(asyncio.wait_for(scenario(), 20))
+        runner.run(asyncio.wait_for(scenario(), limit_s))
 
 
 # HTTP, by hand: what matters here is the bytes.

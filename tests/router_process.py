@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,14 +124,23 @@ def _port(pattern: re.Pattern[str], line: str) -> int:
     return int(match[1])
 
 
+async def eventually(is_so: Callable[[], Awaitable[bool]]) -> None:
+    """Waits for another process's state."""
+    while not await is_so():  # noqa: ASYNC110  there is no event to wait on
+        await asyncio.sleep(0.02)
+
+
 class Load:
     """Clients that ask without a pause; `ends` counts what became of their requests."""
 
     def __init__(self, port: int) -> None:
         self.ends: Counter[str] = Counter()
         self.workers: Counter[str] = Counter()
+        self.over = asyncio.Event()
         self._port = port
-        self._is_over = False
+
+    def stop(self) -> None:
+        self.over.set()
 
     @asynccontextmanager
     async def running(self, clients: int = 8) -> AsyncIterator["Load"]:
@@ -141,17 +150,18 @@ class Load:
             try:
                 yield self
             finally:
-                self._is_over = True
+                self.stop()
 
     async def _ask(self, is_stream: bool) -> None:
-        while not self._is_over:
+        while not self.over.is_set():
             try:
                 async with wire(self._port) as client:
-                    while not self._is_over:
+                    while not self.over.is_set():
                         client.post(CHAT, ask(stream=is_stream))
                         reply = await client.reply()
+                        wrong = f"{reply.status} {reply.raw!r}" if reply.is_whole else "cut"
                         is_right = reply.status == 200 and reply.is_whole
-                        self.ends["right" if is_right else f"{reply.status} {reply.raw!r}"] += 1
+                        self.ends["right" if is_right else wrong] += 1
                         self.workers[reply.headers.get("x-draftgate-worker", "-")] += 1
             except (OSError, asyncio.IncompleteReadError) as error:
                 self.ends[type(error).__name__] += 1

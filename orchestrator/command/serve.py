@@ -7,9 +7,11 @@ from pathlib import Path
 import click
 
 from orchestrator.app import FleetSource
+from orchestrator.configuration import RouterConfig
 from orchestrator.errors import InputError
 from orchestrator.fleet import split_address
 from orchestrator.fleet_file import FLEET, show_warnings
+from orchestrator.processes import checked, run_processes
 from orchestrator.reload import Watched
 from orchestrator.router import run_router
 
@@ -19,23 +21,34 @@ from orchestrator.router import run_router
 @click.option("--listen", help="host:port for clients; default: router.listen of the fleet.")
 @click.option("--admin", help="host:port of the admin plane; default: router.admin of the fleet.")
 @click.option(
+    "--workers",
+    "processes",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="Processes that share the port, each on a core of its own.",
+)
+@click.option(
     "--access-log/--no-access-log",
     default=True,
     show_default=True,
     help="A line a request on standard error; never prompt text.",
 )
-def command(fleet: Path, listen: str | None, admin: str | None, access_log: bool) -> int:
+def command(
+    fleet: Path, listen: str | None, admin: str | None, processes: int, access_log: bool
+) -> int:
     """Route requests to a fleet's workers by type and load, until ctrl-C.
 
     Files that change are read again, and at once on SIGHUP; bad ones change nothing.
     Speculating workers get requests only with a certificate that fits them (gate.required).
     """
     at, admin_at = _address(listen), _address(admin)
-    source = FleetSource(
-        fleet,
-        str(fleet),
-        lambda read: replace(read, listen=at or read.listen, admin=admin_at or read.admin),
-    )
+
+    def change(read: RouterConfig) -> RouterConfig:
+        read = replace(read, listen=at or read.listen, admin=admin_at or read.admin)
+        return read if processes == 1 else checked(read)
+
+    source = FleetSource(fleet, str(fleet), change)
     watched, reading = Watched.read(source, {})
     config = reading.require()
     show_warnings(reading.problems)
@@ -44,7 +57,10 @@ def command(fleet: Path, listen: str | None, admin: str | None, access_log: bool
     for upstream in config.upstreams:
         admitted = f"not routed to: {upstream.refused}" if upstream.refused else "admitted"
         click.echo(f"{upstream.name:16}{upstream.profile:16}{admitted}")
-    run_router(config, watched)
+    if processes == 1:
+        run_router(config, watched)
+    else:
+        run_processes(config, watched, processes)
     return 0
 
 
