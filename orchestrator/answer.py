@@ -37,24 +37,29 @@ class AnswerHead:
 
     __slots__ = ("after", "before", "framing", "is_events", "length", "status")
 
-    def __init__(self, status: int, framing: Framing, is_events: bool, kept: bytes) -> None:
+    def __init__(  # noqa: PLR0913  a record that is made for every answer
+        self,
+        status: int,
+        framing: Framing,
+        is_events: bool,
+        before: bytes,
+        length: bytes,
+        after: bytes,
+    ) -> None:
         self.status = status
         self.framing = framing
         self.is_events = is_events
-        found = _LENGTH.search(kept)
-        start, stop = found.span(1) if found else (len(kept), len(kept))
-        self.before, self.length, self.after = kept[:start], kept[start:stop], kept[stop:]
+        self.before = before
+        self.length = length
+        self.after = after
 
     def with_length(self, length: bytes) -> "AnswerHead":
         """The same head before a body of another length."""
-        other = AnswerHead.__new__(AnswerHead)
-        other.status = self.status
-        other.framing = self.framing
-        other.is_events = self.is_events
-        other.before = self.before
-        other.length = length if self.length else b""
-        other.after = self.after
-        return other
+        if self.length == length or not self.length:
+            return self
+        return AnswerHead(
+            self.status, self.framing, self.is_events, self.before, length, self.after
+        )
 
     def forward(self, added: bytes, keep_alive: bool, is_chunked: bool) -> bytes:
         """The head for the client. Without chunks (HTTP/1.0) the end of the answer is a close."""
@@ -112,7 +117,10 @@ def read_answer_head(head: bytes) -> AnswerHead:
     ]
     status = int(first[9:12])
     text = b"".join(b"%b\r\n" % line for line in (b"HTTP/1.1 %b" % first[9:], *kept))
-    return AnswerHead(status, _framing(status, kinds), "events" in kinds, text)
+    found = _LENGTH.search(text)
+    start, stop = found.span(1) if found else (len(text), len(text))
+    before, length, after = text[:start], text[start:stop], text[stop:]
+    return AnswerHead(status, _framing(status, kinds), "events" in kinds, before, length, after)
 
 
 def _framing(status: int, kinds: list[Kind]) -> Framing:

@@ -36,11 +36,12 @@ class ClientConnection(asyncio.Protocol):
         "_relay",
         "_service",
         "_transport",
-        "write",
+        "_turn",
     )
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._turn = service.turn
         self._reader = RequestReader(service.body_limit, service.heads)
         self._relay: Relay | None = None
         self._phase = "head"
@@ -55,13 +56,23 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-        self.write = self._transport.write  # what a relay calls for every piece of an answer
         self._service.clients.add(self)
 
     def data_received(self, data: bytes) -> None:
+        self._turn.bring(self, data)
+
+    def take(self, data: bytes) -> None:
+        """Looks at bytes that came."""
         if self._is_closing:  # lingering, so that the client can read why
             return
-        self._reader.feed(data)
+        reader = self._reader
+        if self._relay is None and not self._is_write_paused and self._is_reading:
+            incoming = reader.whole(data)
+            if incoming is not None:
+                self._phase = "idle"
+                self._answer(incoming)
+                return
+        reader.feed(data)
         self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -87,6 +98,9 @@ class ClientConnection(asyncio.Protocol):
 
     # What the relay calls.
 
+    def write(self, data: bytes) -> None:
+        self._turn.write(self._transport, data)
+
     def finish(self, keep_alive: bool) -> None:
         self._relay = None
         if not keep_alive or self._service.is_stopping:
@@ -100,6 +114,7 @@ class ClientConnection(asyncio.Protocol):
     def cut(self, is_until_close: bool) -> None:
         self._relay = None
         self._start_closing()
+        self._turn.flush()
         if is_until_close:  # a plain close would look like a whole answer
             sock: socket.socket = self._transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -143,7 +158,7 @@ class ClientConnection(asyncio.Protocol):
             return
         if reader.wants_continue and not self._is_write_paused:
             reader.wants_continue = False
-            self._transport.write(_CONTINUE)
+            self.write(_CONTINUE)
         self._throttle()
         self._set_deadline()
 
@@ -174,7 +189,7 @@ class ClientConnection(asyncio.Protocol):
             data = refusal_answer(decision, b"", keep_alive, has_body)
         else:
             data = own_answer(decision.status, decision.body, b"", keep_alive, has_body)
-        self._transport.write(data)
+        self.write(data)
         seconds = self._service.loop.time() - started_at
         outcome = Outcome(decision.status, seconds, len(data))
         self._service.dispatch.record(incoming, None, None, outcome)
@@ -229,6 +244,7 @@ class ClientConnection(asyncio.Protocol):
         if self._is_closing:
             return
         self._start_closing()
+        self._turn.flush()
         if not self._is_reading and not self._transport.is_closing():
             self._transport.resume_reading()
         if self._transport.can_write_eof() and not self._transport.is_closing():

@@ -66,7 +66,7 @@ class Choice:
 class Step:
     """A hop of a route for one model, with its pools found. `share` is in 2**64ths."""
 
-    __slots__ = ("affinity", "crossover", "label", "pools", "profile", "share")
+    __slots__ = ("affinity", "crossover", "kind", "label", "pools", "profile", "share")
 
     def __init__(self, label: str, profile: str, pools: Sequence[Pool], hop: Hop | None) -> None:
         self.label = label
@@ -75,6 +75,7 @@ class Step:
         self.crossover = _crossover(hop, self.pools)
         self.share = None if hop is None or hop.share is None else int(hop.share * 2**64)
         self.affinity = hop is not None and hop.affinity
+        self.kind = "refuge" if hop is None else "preferred"
 
 
 class Routes:
@@ -147,8 +148,7 @@ def _from_step(step: Step, facts: Facts, failed: str | None) -> Choice | Obstacl
     if least is None:
         return _why_none(step, facts, failed)
     load, name, pool = least
-    kind = "refuge" if step.label is REFUGE else "preferred"
-    return Choice(pool.by_name[name], pool, step.label, load, pool.in_flight, kind)
+    return Choice(pool.by_name[name], pool, step.label, load, pool.in_flight, step.kind)
 
 
 def _least_loaded(
@@ -163,7 +163,7 @@ def _least_loaded(
             name = cell.ranks.least(failed)
             if name is None:
                 continue
-            load = cell.ranks.load(name)
+            load = pool.loads[name]
             if (best is None or load < best[0]) and (cell.most is None or load < cell.most):
                 best = load, name, pool
     return best

@@ -96,8 +96,8 @@ class Pool:
         self.in_flight += change
         load = self.loads[name] = self.loads[name] + change
         cell = self._cell_of.get(name)
-        if cell is not None and name in cell.ranks:
-            cell.ranks.place(name, load)
+        if cell is not None:
+            cell.ranks.move(name, load)
         for crossover in self._crossovers:
             crossover.see(self.in_flight)
 

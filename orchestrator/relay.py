@@ -61,7 +61,7 @@ class Relay(Receiver):
         self._service = service
         self._dispatch = service.dispatch  # a reload concerns only what comes after it
         self._client = client
-        self._write = client.write
+        self._write = client.write  # for every piece of an answer
         self._order = order
         self._started_at = service.loop.time()
         self._deadline = self._started_at + service.timeouts.first_byte_s

@@ -26,6 +26,7 @@ from orchestrator.pool import Pools, Upstream
 from orchestrator.release import Release
 from orchestrator.service import Service, Timeouts
 from orchestrator.standing import Standing
+from orchestrator.turn import Turn
 from orchestrator.type_rule import TypeRule
 from orchestrator.upstream import Connections
 
@@ -106,8 +107,8 @@ class Router:
 
     def _service(self, group: asyncio.TaskGroup) -> Service:
         loop = asyncio.get_running_loop()
-        heads = AnswerHeads()
-        network = {u.name: Connections(u.host, u.port, loop, heads) for u in self._config.upstreams}
+        turn, heads = Turn(loop), AnswerHeads()
+        network = {u.name: Connections(u.host, u.port, turn, heads) for u in self._config.upstreams}
         return Service(
             dispatch=self.dispatch,
             network=network,
@@ -115,6 +116,7 @@ class Router:
             body_limit=self._config.body_limit,
             group=group,
             loop=loop,
+            turn=turn,
             request_prefix=b"dg-" + os.urandom(6).hex().encode(),
         )
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from orchestrator.dispatch import Dispatch
 from orchestrator.reader import Heads
+from orchestrator.turn import Turn
 from orchestrator.upstream import Connections
 
 LOG = logging.getLogger("draftgate.router")
@@ -55,6 +56,7 @@ class Service:
     body_limit: int
     group: asyncio.TaskGroup
     loop: asyncio.AbstractEventLoop
+    turn: Turn
     request_prefix: bytes
     clients: set[Sweepable] = field(default_factory=set)
     is_stopping: bool = False

@@ -7,6 +7,7 @@ from typing import Literal, Protocol, TypeAlias, cast
 import httptools
 
 from orchestrator.answer import AnswerHead, AnswerHeads
+from orchestrator.turn import Turn
 
 # uvicorn, which most engines use, closes an idle connection after 5 s.
 IDLE_S = 4.0
@@ -99,11 +100,12 @@ class Connection(asyncio.Protocol):
         self._is_whole = False
         self._uses += 1
         self._sent_at = self._loop.time()
+        turn = self._pool.turn
         if len(body) < _SMALL:
-            self._transport.write(head + body)
+            turn.write(self._transport, head + body)
         else:
-            self._transport.write(head)
-            self._transport.write(body)
+            turn.write(self._transport, head)
+            turn.write(self._transport, body)
 
     def abort(self) -> None:
         """Drops the connection, so that the engine sees its client go; nobody is told."""
@@ -130,6 +132,13 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
 
     def data_received(self, data: bytes) -> None:
+        if self._head is None:
+            self._pool.turn.bring(self, data)
+        else:  # more of a body: there is nothing to decide
+            self.take(data)
+
+    def take(self, data: bytes) -> None:
+        """Looks at bytes that came."""
         receiver = self._receiver
         if receiver is None:  # nobody asked
             self._transport.abort()
@@ -228,11 +237,12 @@ class Connections:
         self,
         host: str,
         port: int,
-        loop: asyncio.AbstractEventLoop,
-        heads: AnswerHeads | None = None,
+        turn: Turn,
+        heads: AnswerHeads,
     ) -> None:
-        self.loop = loop
-        self.heads = heads or AnswerHeads()
+        self.turn = turn
+        self.loop = turn.loop
+        self.heads = heads
         self.host_header = f"[{host}]:{port}".encode() if ":" in host else f"{host}:{port}".encode()
         self._host = host
         self._port = port
