@@ -31,6 +31,7 @@ def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterC
         rules=fleet.types,
         routes=routes,
         models=tuple(fleet.models),
+        names={name: model for model, entry in fleet.models.items() for name in entry.names},
         listen=split_address(fleet.router.listen),
         admin=split_address(fleet.router.admin),
         type_header=fleet.router.type_header,

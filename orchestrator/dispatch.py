@@ -95,7 +95,7 @@ class Dispatch:
             u.name: own_headers((("profile", u.profile), ("worker", u.name)))
             for u in standing.upstreams.values()
         }
-        self._models = _model_list(standing.pools.models)
+        self._models = _model_list(standing.pools.names)
         self._answers: Mapping[str, Callable[[], Answer]] = {
             "/v1/models": lambda: Answer(200, self._models),
             "/health": self._health,
@@ -223,7 +223,7 @@ def _head(features: Features) -> int | None:
     return None
 
 
-def _model_list(models: tuple[str, ...]) -> bytes:
+def _model_list(models: Iterable[str]) -> bytes:
     data = [
         {"id": model, "object": "model", "created": 0, "owned_by": "draftgate"} for model in models
     ]

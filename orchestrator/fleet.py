@@ -76,6 +76,9 @@ PathText: TypeAlias = Annotated[str, AfterValidator(_is_path)]
 Url: TypeAlias = Annotated[str, AfterValidator(engine_url)]
 
 
+ServedName: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,256}$")]
+
+
 class Package(Model):
     """Weights that a Python package carries and can assemble into one file."""
 
@@ -98,6 +101,10 @@ class ModelEntry(Model):
     context: int | None = Field(default=None, ge=16, description="Served context, in tokens.")
     drafts: dict[Name, PathText] = Field(
         default_factory=dict, description="Draft models and heads by name."
+    )
+    names: tuple[ServedName, ...] = Field(
+        default=(),
+        description="Other names that clients may send and its workers know, as of LoRA adapters.",
     )
 
 

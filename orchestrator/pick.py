@@ -82,7 +82,7 @@ class Routes:
     """The routes of all types, made ready for each model."""
 
     def __init__(self, routes: Mapping[str, tuple[Hop, ...]], pools: Pools) -> None:
-        self.models = pools.models
+        self.names = pools.names
         self.only = pools.models[0] if len(pools.models) == 1 else None
         self._pools = pools
         self._steps: dict[tuple[str, str], tuple[Step, ...]] = {}
@@ -119,10 +119,8 @@ def pick(routes: Routes, facts: Facts, failed: str | None = None) -> Choice | Re
 
     `failed` was just tried in vain.
     """
-    model = facts.model
+    model = routes.only if facts.model is None else routes.names.get(facts.model)
     if model is None:
-        model = routes.only
-    if model is None or model not in routes.models:
         return _no_model(routes, facts)
     left: list[Obstacle] = []
     for step in routes.steps(facts.type, model):
@@ -243,7 +241,7 @@ def _cell_obstacle(cell: Cell, pool: Pool, facts: Facts) -> Obstacle | None:
 
 
 def _no_model(routes: Routes, facts: Facts) -> Refusal:
-    served = ", ".join(routes.models)
+    served = ", ".join(routes.names)
     if facts.model is None:
         message = f"the request names no model; served are: {served}"
         return Refusal(400, message, None, "model")

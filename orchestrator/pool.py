@@ -121,11 +121,18 @@ class Pool:
 class Pools:
     """All workers, grouped once."""
 
-    def __init__(self, upstreams: Iterable[Upstream], models: Iterable[str]) -> None:
+    def __init__(
+        self,
+        upstreams: Iterable[Upstream],
+        models: Iterable[str],
+        names: Mapping[str, str] | None = None,
+    ) -> None:
         groups: dict[tuple[str, str], list[Upstream]] = {}
         for upstream in upstreams:
             groups.setdefault((upstream.model, upstream.profile), []).append(upstream)
         self.models = tuple(models)
+        # Every name that clients may send, and the model that it means.
+        self.names = {**{model: model for model in self.models}, **(names or {})}
         self._pools = {key: Pool(group) for key, group in groups.items()}
 
     def __iter__(self) -> Iterator[Pool]:

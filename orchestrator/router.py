@@ -41,7 +41,7 @@ class RouterConfig:
 
     `worker_states` gives the supervisor's states by worker name; a worker in another state than
     "ready" gets nothing new. Workers that it does not name are judged by their health alone.
-    `release` answers the admin port's release hooks.
+    `release` answers the admin port's release hooks. `names` are other names of models.
     """
 
     upstreams: tuple[Upstream, ...]
@@ -55,6 +55,7 @@ class RouterConfig:
     worker_states: Callable[[], Mapping[str, str]] | None
     timeouts: Timeouts = field(default_factory=Timeouts)
     release: Release | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 class Router:
@@ -64,7 +65,7 @@ class Router:
         self.started = asyncio.Event()
         self.port = config.listen[1]
         self.admin_port = config.admin[1] if config.admin else None
-        standing = Standing(Pools(config.upstreams, config.models))
+        standing = Standing(Pools(config.upstreams, config.models, config.names))
         self.dispatch = Dispatch(
             Classifier(config.rules),
             config.routes,

@@ -273,3 +273,18 @@ def test_hops_of_a_route() -> None:
         Hop(profile="plain", until=Until(in_flight=2)),
     )
     assert fleet.hops("other") == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("[org/small, sql-lora]", None),
+        ("[plain-model, plain-model]", "'plain-model' is models.small.names[0] already"),
+        ("[small]", "'small' is models.small already"),
+    ],
+)
+def test_a_name_means_one_model(folder: Path, names: str, said: str | None) -> None:
+    text = GOOD.replace("models: {small: {", f"models: {{small: {{names: {names}, ")
+    assert text != GOOD
+    found = [str(p.message) for p in problems(folder, text) if p.code == "name-twice"]
+    assert found == ([] if said is None else [said])
