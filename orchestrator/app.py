@@ -37,6 +37,7 @@ def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterC
         body_limit=fleet.router.body_limit_mb * MEGABYTE,
         worker_states=_states(folder, deployment) if folder else None,
         release=release_of(deployment, refusals),
+        log_prompts=fleet.router.log_prompts,
     )
 
 

@@ -6,8 +6,8 @@ import socket
 import struct
 from typing import cast
 
-from orchestrator.dispatch import Answer, Order, Outcome
-from orchestrator.message import Incoming, own_answer, refusal_answer
+from orchestrator.dispatch import NOBODY, Answer, Order, Outcome
+from orchestrator.message import Incoming, body_size, own_answer, refusal_answer
 from orchestrator.reader import RequestReader
 from orchestrator.refusal import Refusal
 from orchestrator.relay import Relay
@@ -36,6 +36,7 @@ class ClientConnection(asyncio.Protocol):
         "_relay",
         "_service",
         "_transport",
+        "peer",
         "write",
     )
 
@@ -50,6 +51,7 @@ class ClientConnection(asyncio.Protocol):
         self._is_advancing = False
         self._is_closing = False
         self._closed_at = 0.0
+        self.peer = NOBODY
 
     # What the transport calls.
 
@@ -57,6 +59,9 @@ class ClientConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self.write = self._transport.write  # what a relay calls for every piece of an answer
         self._service.clients.add(self)
+        if self._service.dispatch.access is not None:
+            peer = transport.get_extra_info("peername") or NOBODY
+            self.peer = peer[0], peer[1]
 
     def data_received(self, data: bytes) -> None:
         if self._is_closing:  # lingering, so that the client can read why
@@ -176,7 +181,7 @@ class ClientConnection(asyncio.Protocol):
             data = own_answer(decision.status, decision.body, b"", keep_alive, has_body)
         self._transport.write(data)
         seconds = self._service.loop.time() - started_at
-        outcome = Outcome(decision.status, seconds, len(data))
+        outcome = Outcome(decision.status, seconds, body_size(data), peer=self.peer)
         self._service.dispatch.record(incoming, None, None, outcome)
         if not keep_alive:
             self._close()

@@ -1,11 +1,11 @@
 """Dispatch: what becomes of a complete request: an answer of our own, or an order for a worker."""
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
+from orchestrator.access_log import AccessLog
 from orchestrator.classify import Classifier
 from orchestrator.endpoint import Endpoint, endpoints
 from orchestrator.feature import Features, read_features
@@ -19,10 +19,10 @@ from orchestrator.standing import Standing
 from orchestrator.tally import Tally
 from orchestrator.usage import Usage
 
-ACCESS = logging.getLogger("draftgate.access")
-
 # The type of requests that generate nothing: embeddings, tokenizing, and the like.
 OTHER_TYPE = "other"
+# Of a client whose address was not asked for.
+NOBODY: tuple[str | None, int | None] = (None, None)
 _HEAD_BYTES = 1024  # of the prompt, for affinity
 
 
@@ -61,8 +61,12 @@ class Outcome:
 
     status: int
     seconds: float
-    sent: int  # bytes of the answer
+    sent: int  # bytes of the answer's body
     end: str = "whole"
+    peer: tuple[str | None, int | None] = NOBODY  # the client's address and port
+    request_id: bytes = b""
+    retries: int = 0
+    key: str | None = None  # the name of the client's API key
     first_byte_s: float | None = None  # to the first piece of the answer's body
     is_events: bool = False
     usage: Usage | None = None
@@ -79,9 +83,11 @@ class Dispatch:
         has_type_header: bool = True,
         allowed: Iterable[str] = (),
         tally: Tally | None = None,
+        access: AccessLog | None = None,
     ) -> None:
         self.standing = standing
         self.tally = tally or Tally()
+        self.access = access
         self.routes = Routes(routes, standing.pools)
         self._classifier = classifier or Classifier(())
         self._has_type_header = has_type_header
@@ -141,20 +147,8 @@ class Dispatch:
         if choice is not None and end.end == "whole" and end.status < 300:
             first_s = end.first_byte_s if end.is_events else None
             self.tally.of(kind, profile).see(end.seconds, first_s, end.usage)
-        if ACCESS.isEnabledFor(logging.INFO):
-            ACCESS.info(
-                "%s %s type=%s profile=%s worker=%s status=%d end=%s ms=%.1f bytes=%d reason=%r",
-                incoming.method if incoming else "-",
-                incoming.path if incoming else "-",
-                kind,
-                profile,
-                worker,
-                end.status,
-                end.end,
-                end.seconds * 1000,
-                end.sent,
-                choice.reason if choice else "",
-            )
+        if self.access is not None:
+            self.access.write(incoming, order, choice, end)
 
     def _order(self, incoming: Incoming, endpoint: Endpoint) -> Order | Refusal:
         try:

@@ -233,6 +233,9 @@ class RouterEntry(Model):
     admin: Address = "127.0.0.1:8401"
     type_header: bool = Field(default=True, description="Clients may name the type by header.")
     body_limit_mb: int = Field(default=32, ge=1, le=1024)
+    log_prompts: bool = Field(
+        default=False, description="Request bodies in the access log: clients' texts, in the clear."
+    )
 
 
 class Fleet(Model):

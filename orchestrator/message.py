@@ -172,6 +172,11 @@ def refusal_answer(
     return own_answer(refusal.status, refusal.body(), added, keep_alive, has_body)
 
 
+def body_size(answer: bytes) -> int:
+    """Bytes of a whole answer's body."""
+    return len(answer) - answer.index(b"\r\n\r\n") - 4
+
+
 def own_headers(values: Iterable[tuple[str, str]]) -> bytes:
     """Our headers on an answer, as printable ASCII."""
     return b"".join(
