@@ -175,10 +175,12 @@ class ClientConnection(asyncio.Protocol):
     ) -> None:
         keep_alive = incoming is not None and incoming.keep_alive and not self._service.is_stopping
         has_body = incoming is None or incoming.method != "HEAD"
+        added = self._service.dispatch.page_headers(incoming)
         if isinstance(decision, Refusal):
-            data = refusal_answer(decision, b"", keep_alive, has_body)
+            data = refusal_answer(decision, added, keep_alive, has_body)
         else:
-            data = own_answer(decision.status, decision.body, b"", keep_alive, has_body)
+            added += decision.added
+            data = own_answer(decision.status, decision.body, added, keep_alive, has_body)
         self._transport.write(data)
         seconds = self._service.loop.time() - started_at
         outcome = Outcome(decision.status, seconds, body_size(data), peer=self.peer)

@@ -7,6 +7,7 @@ import msgspec
 
 from orchestrator.access_log import AccessLog
 from orchestrator.classify import Classifier
+from orchestrator.cors import Cors
 from orchestrator.endpoint import Endpoint, endpoints
 from orchestrator.feature import Features, read_features
 from orchestrator.fleet import Hop
@@ -53,6 +54,7 @@ class Answer:
 
     status: int
     body: bytes
+    added: bytes = b""  # whole header lines
 
 
 @dataclass(slots=True)
@@ -84,10 +86,12 @@ class Dispatch:
         allowed: Iterable[str] = (),
         tally: Tally | None = None,
         access: AccessLog | None = None,
+        cors: Cors | None = None,
     ) -> None:
         self.standing = standing
         self.tally = tally or Tally()
         self.access = access
+        self._cors = cors
         self.routes = Routes(routes, standing.pools)
         self._classifier = classifier or Classifier(())
         self._has_type_header = has_type_header
@@ -109,6 +113,9 @@ class Dispatch:
 
     def decide(self, incoming: Incoming) -> Order | Answer | Refusal:
         """What to do with a request."""
+        if incoming.method == "OPTIONS" and self._cors and self._cors.is_preflight(incoming):
+            found = self._cors.preflight(incoming)
+            return found if isinstance(found, Refusal) else Answer(204, b"", found)
         endpoint = self._endpoints.get(incoming.path)
         if endpoint is None:
             return self._unknown_path(incoming.path)
@@ -136,6 +143,10 @@ class Dispatch:
             self._worker_headers[choice.upstream.name],
             printable(f"{choice.reason}; {order.type_reason}"),
         )
+
+    def page_headers(self, incoming: Incoming | None) -> bytes:
+        """What browsers are told on an answer that no worker gives."""
+        return b"" if incoming is None or self._cors is None else self._cors.headers(incoming)
 
     def record(
         self, incoming: Incoming | None, order: Order | None, choice: Choice | None, end: Outcome
@@ -172,7 +183,10 @@ class Dispatch:
             self._client(incoming, features) if self.routes.needs_client else 0,
             _head(features) if self.routes.needs_head else None,
         )
-        return Order(incoming, facts, reason, self._type_headers[kind], features.stream)
+        headers = self._type_headers[kind]
+        if self._cors is not None:
+            headers += self._cors.headers(incoming)
+        return Order(incoming, facts, reason, headers, features.stream)
 
     def _fields(self, features: Features) -> frozenset[str]:
         """The limited fields that a request sets, drawing included."""

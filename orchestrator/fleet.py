@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from adapters.profile import EngineName, Model, Name
+from orchestrator.cors import CorsEntry
 from orchestrator.gate.evidence import SUITES, Policy, Suite
 from orchestrator.type_rule import TypeRule
 
@@ -236,6 +237,7 @@ class RouterEntry(Model):
     log_prompts: bool = Field(
         default=False, description="Request bodies in the access log: clients' texts, in the clear."
     )
+    cors: CorsEntry | None = Field(default=None, description="Web pages that may use the router.")
 
 
 class Fleet(Model):

@@ -153,11 +153,13 @@ class Incoming:
 def own_answer(
     status: int, body: bytes, added: bytes, keep_alive: bool, has_body: bool = True
 ) -> bytes:
-    """A whole JSON answer of the router's own; `has_body` is false for HEAD."""
+    """A whole JSON answer of the router's own; `has_body` is false for HEAD. A 204 has no body."""
     last = b"" if keep_alive else b"connection: close\r\n"
     phrase = HTTPStatus(status).phrase.encode()
-    head = b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\n" % (status, phrase)
-    size = b"content-length: %d\r\n" % len(body)
+    head = b"HTTP/1.1 %d %b\r\n" % (status, phrase)
+    if status == HTTPStatus.NO_CONTENT:  # RFC 9110, 8.6: without a length
+        return head + added + last + b"\r\n"
+    size = b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body)
     return head + size + added + last + b"\r\n" + (body if has_body else b"")
 
 

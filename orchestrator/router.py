@@ -19,6 +19,7 @@ from orchestrator.admin import AdminServer, admin_app
 from orchestrator.answer import AnswerHeads
 from orchestrator.classify import Classifier
 from orchestrator.client import ClientConnection
+from orchestrator.cors import Cors
 from orchestrator.dispatch import Dispatch
 from orchestrator.errors import OrchestratorError
 from orchestrator.fleet import Hop
@@ -58,6 +59,7 @@ class RouterConfig:
     release: Release | None = None
     access_log: str | None = None
     log_prompts: bool = False
+    cors: Cors | None = None
 
 
 class Router:
@@ -73,6 +75,7 @@ class Router:
             config.routes,
             standing,
             config.type_header,
+            cors=config.cors,
         )
         self._lines = open_lines(config.access_log, config.log_prompts)
         if self._lines is not None:
@@ -125,7 +128,7 @@ class Router:
 
     def _service(self, group: asyncio.TaskGroup) -> Service:
         loop = asyncio.get_running_loop()
-        heads = AnswerHeads()
+        heads = AnswerHeads(self._config.cors is not None)
         network = {u.name: Connections(u.host, u.port, loop, heads) for u in self._config.upstreams}
         return Service(
             dispatch=self.dispatch,
