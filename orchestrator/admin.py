@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from orchestrator.access_log import LostLines
 from orchestrator.dispatch import Dispatch
 from orchestrator.release import CONFIRMING, LARGEST_BODY, ROLLBACK, HookError, Release
 from orchestrator.tally import TallyCollector
@@ -40,6 +41,8 @@ def admin_app(dispatch: Dispatch, release: Release | None = None) -> Starlette:
     """The admin application over what the router knows; `release` adds the release hooks."""
     registry = CollectorRegistry()
     registry.register(TallyCollector(dispatch.tally, dispatch.standing))
+    if dispatch.access is not None:
+        registry.register(LostLines(dispatch.access.lines))
 
     async def health(_: Request) -> Response:
         return JSONResponse({"status": "ok"})

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from orchestrator.cors import Cors
 from orchestrator.deployment import Deployment, Member
 from orchestrator.fleet import split_address
 from orchestrator.gate.admission import Standing, standing, unproven
@@ -38,6 +39,8 @@ def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterC
         body_limit=fleet.router.body_limit_mb * MEGABYTE,
         worker_states=_states(folder, deployment) if folder else None,
         release=release_of(deployment, refusals),
+        log_prompts=fleet.router.log_prompts,
+        cors=Cors(fleet.router.cors) if fleet.router.cors else None,
     )
 
 

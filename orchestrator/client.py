@@ -6,8 +6,8 @@ import socket
 import struct
 from typing import cast
 
-from orchestrator.dispatch import Answer, Order, Outcome
-from orchestrator.message import Incoming, own_answer, refusal_answer
+from orchestrator.dispatch import NOBODY, Answer, Order, Outcome
+from orchestrator.message import Incoming, body_size, own_answer, refusal_answer
 from orchestrator.reader import RequestReader
 from orchestrator.refusal import Refusal
 from orchestrator.relay import Relay
@@ -37,6 +37,7 @@ class ClientConnection(asyncio.Protocol):
         "_service",
         "_transport",
         "_turn",
+        "peer",
     )
 
     def __init__(self, service: Service) -> None:
@@ -51,12 +52,16 @@ class ClientConnection(asyncio.Protocol):
         self._is_advancing = False
         self._is_closing = False
         self._closed_at = 0.0
+        self.peer = NOBODY
 
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self._service.clients.add(self)
+        if self._service.dispatch.access is not None:
+            peer = transport.get_extra_info("peername") or NOBODY
+            self.peer = peer[0], peer[1]
 
     def data_received(self, data: bytes) -> None:
         self._turn.bring(self, data)
@@ -185,13 +190,15 @@ class ClientConnection(asyncio.Protocol):
     ) -> None:
         keep_alive = incoming is not None and incoming.keep_alive and not self._service.is_stopping
         has_body = incoming is None or incoming.method != "HEAD"
+        added = self._service.dispatch.page_headers(incoming)
         if isinstance(decision, Refusal):
-            data = refusal_answer(decision, b"", keep_alive, has_body)
+            data = refusal_answer(decision, added, keep_alive, has_body)
         else:
-            data = own_answer(decision.status, decision.body, b"", keep_alive, has_body)
+            added += decision.added
+            data = own_answer(decision.status, decision.body, added, keep_alive, has_body)
         self.write(data)
         seconds = self._service.loop.time() - started_at
-        outcome = Outcome(decision.status, seconds, len(data))
+        outcome = Outcome(decision.status, seconds, body_size(data), peer=self.peer)
         self._service.dispatch.record(incoming, None, None, outcome)
         if not keep_alive:
             self._close()

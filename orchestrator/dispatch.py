@@ -1,12 +1,13 @@
 """Dispatch: what becomes of a complete request: an answer of our own, or an order for a worker."""
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
+from orchestrator.access_log import AccessLog
 from orchestrator.classify import Classifier
+from orchestrator.cors import Cors
 from orchestrator.endpoint import Endpoint, endpoints
 from orchestrator.feature import Features, read_features
 from orchestrator.fleet import Hop
@@ -19,10 +20,10 @@ from orchestrator.standing import Standing
 from orchestrator.tally import Tally
 from orchestrator.usage import Usage
 
-ACCESS = logging.getLogger("draftgate.access")
-
 # The type of requests that generate nothing: embeddings, tokenizing, and the like.
 OTHER_TYPE = "other"
+# Of a client whose address was not asked for.
+NOBODY: tuple[str | None, int | None] = (None, None)
 _HEAD_BYTES = 1024  # of the prompt, for affinity
 
 
@@ -53,6 +54,7 @@ class Answer:
 
     status: int
     body: bytes
+    added: bytes = b""  # whole header lines
 
 
 @dataclass(slots=True)
@@ -61,8 +63,12 @@ class Outcome:
 
     status: int
     seconds: float
-    sent: int  # bytes of the answer
+    sent: int  # bytes of the answer's body
     end: str = "whole"
+    peer: tuple[str | None, int | None] = NOBODY  # the client's address and port
+    request_id: bytes = b""
+    retries: int = 0
+    key: str | None = None  # the name of the client's API key
     first_byte_s: float | None = None  # to the first piece of the answer's body
     is_events: bool = False
     usage: Usage | None = None
@@ -79,9 +85,13 @@ class Dispatch:
         has_type_header: bool = True,
         allowed: Iterable[str] = (),
         tally: Tally | None = None,
+        access: AccessLog | None = None,
+        cors: Cors | None = None,
     ) -> None:
         self.standing = standing
         self.tally = tally or Tally()
+        self.access = access
+        self._cors = cors
         self.routes = Routes(routes, standing.pools)
         self._classifier = classifier or Classifier(())
         self._has_type_header = has_type_header
@@ -103,6 +113,9 @@ class Dispatch:
 
     def decide(self, incoming: Incoming) -> Order | Answer | Refusal:
         """What to do with a request."""
+        if incoming.method == "OPTIONS" and self._cors and self._cors.is_preflight(incoming):
+            found = self._cors.preflight(incoming)
+            return found if isinstance(found, Refusal) else Answer(204, b"", found)
         endpoint = self._endpoints.get(incoming.path)
         if endpoint is None:
             return self._unknown_path(incoming.path)
@@ -131,6 +144,10 @@ class Dispatch:
             printable(f"{choice.reason}; {order.type_reason}"),
         )
 
+    def page_headers(self, incoming: Incoming | None) -> bytes:
+        """What browsers are told on an answer that no worker gives."""
+        return b"" if incoming is None or self._cors is None else self._cors.headers(incoming)
+
     def record(
         self, incoming: Incoming | None, order: Order | None, choice: Choice | None, end: Outcome
     ) -> None:
@@ -141,20 +158,8 @@ class Dispatch:
         if choice is not None and end.end == "whole" and end.status < 300:
             first_s = end.first_byte_s if end.is_events else None
             self.tally.of(kind, profile).see(end.seconds, first_s, end.usage)
-        if ACCESS.isEnabledFor(logging.INFO):
-            ACCESS.info(
-                "%s %s type=%s profile=%s worker=%s status=%d end=%s ms=%.1f bytes=%d reason=%r",
-                incoming.method if incoming else "-",
-                incoming.path if incoming else "-",
-                kind,
-                profile,
-                worker,
-                end.status,
-                end.end,
-                end.seconds * 1000,
-                end.sent,
-                choice.reason if choice else "",
-            )
+        if self.access is not None:
+            self.access.write(incoming, order, choice, end)
 
     def _order(self, incoming: Incoming, endpoint: Endpoint) -> Order | Refusal:
         try:
@@ -178,7 +183,10 @@ class Dispatch:
             self._client(incoming, features) if self.routes.needs_client else 0,
             _head(features) if self.routes.needs_head else None,
         )
-        return Order(incoming, facts, reason, self._type_headers[kind], features.stream)
+        headers = self._type_headers[kind]
+        if self._cors is not None:
+            headers += self._cors.headers(incoming)
+        return Order(incoming, facts, reason, headers, features.stream)
 
     def _fields(self, features: Features) -> frozenset[str]:
         """The limited fields that a request sets, drawing included."""

@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from adapters.profile import EngineName, Model, Name
+from orchestrator.cors import CorsEntry
 from orchestrator.gate.evidence import SUITES, Policy, Suite
 from orchestrator.type_rule import TypeRule
 
@@ -240,6 +241,10 @@ class RouterEntry(Model):
     admin: Address = "127.0.0.1:8401"
     type_header: bool = Field(default=True, description="Clients may name the type by header.")
     body_limit_mb: int = Field(default=32, ge=1, le=1024)
+    log_prompts: bool = Field(
+        default=False, description="Request bodies in the access log: clients' texts, in the clear."
+    )
+    cors: CorsEntry | None = Field(default=None, description="Web pages that may use the router.")
 
 
 class Fleet(Model):

@@ -169,11 +169,13 @@ def _named_by_connection(headers: Sequence[Header]) -> frozenset[bytes]:
 def own_answer(
     status: int, body: bytes, added: bytes, keep_alive: bool, has_body: bool = True
 ) -> bytes:
-    """A whole JSON answer of the router's own; `has_body` is false for HEAD."""
+    """A whole JSON answer of the router's own; `has_body` is false for HEAD. A 204 has no body."""
     last = b"" if keep_alive else b"connection: close\r\n"
     phrase = HTTPStatus(status).phrase.encode()
-    head = b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\n" % (status, phrase)
-    size = b"content-length: %d\r\n" % len(body)
+    head = b"HTTP/1.1 %d %b\r\n" % (status, phrase)
+    if status == HTTPStatus.NO_CONTENT:  # RFC 9110, 8.6: without a length
+        return head + added + last + b"\r\n"
+    size = b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body)
     return head + size + added + last + b"\r\n" + (body if has_body else b"")
 
 
@@ -186,6 +188,11 @@ def refusal_answer(
     if refusal.retry_after_s is not None:
         added += b"retry-after: %d\r\n" % refusal.retry_after_s
     return own_answer(refusal.status, refusal.body(), added, keep_alive, has_body)
+
+
+def body_size(answer: bytes) -> int:
+    """Bytes of a whole answer's body."""
+    return len(answer) - answer.index(b"\r\n\r\n") - 4
 
 
 def own_headers(values: Iterable[tuple[str, str]]) -> bytes:

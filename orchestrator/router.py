@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 
 import uvloop
 
+from orchestrator.access_log import AccessLog, open_lines
 from orchestrator.admin import AdminServer, admin_app
 from orchestrator.answer import AnswerHeads
 from orchestrator.classify import Classifier
 from orchestrator.client import ClientConnection
+from orchestrator.cors import Cors
 from orchestrator.dispatch import Dispatch
 from orchestrator.errors import OrchestratorError
 from orchestrator.fleet import Hop
@@ -42,6 +44,7 @@ class RouterConfig:
     `worker_states` gives the supervisor's states by worker name; a worker in another state than
     "ready" gets nothing new. Workers that it does not name are judged by their health alone.
     `release` answers the admin port's release hooks. `names` are other names of models.
+    `access_log` is a path, "-" (standard error) or None.
     """
 
     upstreams: tuple[Upstream, ...]
@@ -56,6 +59,9 @@ class RouterConfig:
     timeouts: Timeouts = field(default_factory=Timeouts)
     release: Release | None = None
     names: Mapping[str, str] = field(default_factory=dict)
+    access_log: str | None = None
+    log_prompts: bool = False
+    cors: Cors | None = None
 
 
 class Router:
@@ -71,7 +77,11 @@ class Router:
             config.routes,
             standing,
             config.type_header,
+            cors=config.cors,
         )
+        self._lines = open_lines(config.access_log, config.log_prompts)
+        if self._lines is not None:
+            self.dispatch.access = AccessLog(self._lines, config.log_prompts)
         self._config = config
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -81,6 +91,24 @@ class Router:
 
         Raises OrchestratorError when an address cannot be listened on; nothing was started then.
         """
+        try:
+            await self._serve()
+        finally:
+            if self._lines is not None:
+                self._lines.close()
+
+    def stop(self) -> None:
+        """Asks `serve` to end; asked twice, it does not wait for running requests."""
+        if self._stop.is_set():
+            self._hurry.set()
+        self._stop.set()
+
+    def reopen_logs(self) -> None:
+        """After a rotation: goes on in the file that has the name now."""
+        if self._lines is not None:
+            self._lines.reopen()
+
+    async def _serve(self) -> None:
         listener = listening_socket(self._config.listen)
         self.port = listener.getsockname()[1]
         admin = listening_socket(self._config.admin) if self._config.admin else None
@@ -100,15 +128,9 @@ class Router:
                     server.close()
                     await self._drain(service)
 
-    def stop(self) -> None:
-        """Asks `serve` to end; asked twice, it does not wait for running requests."""
-        if self._stop.is_set():
-            self._hurry.set()
-        self._stop.set()
-
     def _service(self, group: asyncio.TaskGroup) -> Service:
         loop = asyncio.get_running_loop()
-        turn, heads = Turn(loop), AnswerHeads()
+        turn, heads = Turn(loop), AnswerHeads(self._config.cors is not None)
         network = {u.name: Connections(u.host, u.port, turn, heads) for u in self._config.upstreams}
         return Service(
             dispatch=self.dispatch,
@@ -213,6 +235,7 @@ async def _serve_until_signal(config: RouterConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, router.stop)
+    loop.add_signal_handler(signal.SIGHUP, router.reopen_logs)
     await router.serve()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from orchestrator.access_log import OFF
 from orchestrator.app import router_config
 from orchestrator.deployment import read_deployment
 from orchestrator.errors import InputError
@@ -20,12 +21,13 @@ from orchestrator.state import StateFolder
 @click.option("--listen", help="host:port for clients; default: router.listen of the fleet.")
 @click.option("--admin", help="host:port of the admin plane; default: router.admin of the fleet.")
 @click.option(
-    "--access-log/--no-access-log",
-    default=True,
+    "--access-log",
+    metavar="PATH|-|off",
+    default="-",
     show_default=True,
-    help="A line a request on standard error; never prompt text.",
+    help="JSON lines, one a request; - is standard error, in short form on a terminal.",
 )
-def command(fleet: Path, listen: str | None, admin: str | None, access_log: bool) -> int:
+def command(fleet: Path, listen: str | None, admin: str | None, access_log: str) -> int:
     """Route requests to a fleet's workers by type and load, until ctrl-C.
 
     Speculating workers get requests only with a certificate that fits them (gate.required).
@@ -36,10 +38,10 @@ def command(fleet: Path, listen: str | None, admin: str | None, access_log: bool
         config,
         listen=_address(listen) or config.listen,
         admin=_address(admin) or config.admin,
+        access_log=None if access_log == OFF else access_log,
     )
     show_warnings(deployment.problems)
     logging.getLogger("draftgate").setLevel(logging.INFO)
-    logging.getLogger("draftgate.access").disabled = not access_log
     for upstream in config.upstreams:
         admitted = f"not routed to: {upstream.refused}" if upstream.refused else "admitted"
         click.echo(f"{upstream.name:16}{upstream.profile:16}{admitted}")
