@@ -9,7 +9,7 @@ from orchestrator.access_log import AccessLog
 from orchestrator.classify import Classifier
 from orchestrator.cors import Cors
 from orchestrator.endpoint import Endpoint, endpoints
-from orchestrator.feature import Features, read_features
+from orchestrator.feature import FeatureReader, Features
 from orchestrator.fleet import Hop
 from orchestrator.message import Incoming, own_headers, printable
 from orchestrator.pick import Choice, Facts, Routes, pick
@@ -22,9 +22,10 @@ from orchestrator.usage import Usage
 
 # The type of requests that generate nothing: embeddings, tokenizing, and the like.
 OTHER_TYPE = "other"
+_NOTHING = frozenset[str]()
+_DRAWING = frozenset({SAMPLING})
 # Of a client whose address was not asked for.
 NOBODY: tuple[str | None, int | None] = (None, None)
-_HEAD_BYTES = 1024  # of the prompt, for affinity
 
 
 class Order:
@@ -98,6 +99,9 @@ class Dispatch:
         self._endpoints = endpoints(allowed)
         limits = (u.limits for u in standing.upstreams.values() if not u.is_plain)
         self._limited = frozenset(field for limit in limits for field in limit)
+        self._named = self._limited - {SAMPLING}
+        self._is_drawing_limited = SAMPLING in self._limited
+        self._read = FeatureReader(self._named).features
         self._type_headers = {
             name: own_headers((("type", name),)) for name in (*self._classifier.types, OTHER_TYPE)
         }
@@ -163,19 +167,16 @@ class Dispatch:
 
     def _order(self, incoming: Incoming, endpoint: Endpoint) -> Order | Refusal:
         try:
-            features = read_features(incoming.body or b"{}")
+            features = self._read(incoming.body or b"{}")
         except ValueError as error:
             return Refusal(400, str(error))
         if endpoint.use == "other":
             kind, reason = OTHER_TYPE, f"{incoming.path} has no type"
         else:
-            named = incoming.named.get(b"x-draftgate-type") if self._has_type_header else None
-            if named is None:
-                kind, reason = self._classifier(features)
-            else:
-                kind, reason = named.decode("latin-1"), "the client named the type"
-                if kind not in self._classifier.types:
-                    return self._unknown_type(kind)
+            named = self._named_type(incoming, features) if self._has_type_header else None
+            kind, reason = named or self._classifier(features)
+            if named is not None and kind not in self._classifier.types:
+                return self._unknown_type(kind)
         facts = Facts(
             kind,
             features.model,
@@ -188,13 +189,19 @@ class Dispatch:
             headers += self._cors.headers(incoming)
         return Order(incoming, facts, reason, headers, features.stream)
 
+    def _named_type(self, incoming: Incoming, features: Features) -> tuple[str, str] | None:
+        """The type that the client names itself, by header or in the body's metadata."""
+        header = incoming.named.get(b"x-draftgate-type")
+        if header is not None:
+            return header.decode("latin-1"), "the client named the type"
+        named = features.named_type
+        return None if named is None else (named, "the client named the type in metadata")
+
     def _fields(self, features: Features) -> frozenset[str]:
         """The limited fields that a request sets, drawing included."""
-        if not self._limited:
-            return frozenset()
-        found = features.set_among(self._limited)
-        if SAMPLING in self._limited and features.temperature != 0:
-            return found | {SAMPLING}
+        found = features.set_among(self._named) if self._named else _NOTHING
+        if self._is_drawing_limited and features.temperature != 0:
+            return found | _DRAWING
         return found
 
     def _client(self, incoming: Incoming, features: Features) -> int:
@@ -224,11 +231,8 @@ class Dispatch:
 
 def _head(features: Features) -> int | None:
     """A hash of how the prompt begins: a conversation's turns share it."""
-    for name in ("messages", "prompt", "input"):
-        raw = features.fields.get(name)
-        if raw is not None:
-            return stable_hash(bytes(memoryview(raw)[:_HEAD_BYTES]))
-    return None
+    head = features.head
+    return None if head is None else stable_hash(head)
 
 
 def _model_list(models: Iterable[str]) -> bytes:

@@ -306,9 +306,12 @@ def test_limits_types_and_the_type_header() -> None:
                 assert (await worker_for(ask("hello"))).worker == "plain-0"
                 named = await worker_for(ask("hello"), x_draftgate_type="code_edit")
                 assert named.worker == "edit-0"
-                unknown = await worker_for(ask(), x_draftgate_type="poem")
-                assert unknown.status == 400
-                assert "code_edit, chat, default" in unknown.json()["error"]["message"]
+                in_body = await worker_for(ask("hello", metadata={"draftgate_type": "code_edit"}))
+                assert in_body.worker == "edit-0"
+                for kind in ("poem", "other"):
+                    unknown = await worker_for(ask(), x_draftgate_type=kind)
+                    assert unknown.status == 400
+                    assert "code_edit, chat, default" in unknown.json()["error"]["message"]
 
     run(scenario)
 
