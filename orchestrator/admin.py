@@ -16,6 +16,7 @@ from orchestrator.access_log import LostLines
 from orchestrator.dispatch import Dispatch
 from orchestrator.release import CONFIRMING, LARGEST_BODY, ROLLBACK, HookError, Release
 from orchestrator.tally import TallyCollector
+from orchestrator.trace import SpanCounts
 
 
 class AdminServer(uvicorn.Server):
@@ -43,6 +44,8 @@ def admin_app(dispatch: Dispatch, release: Release | None = None) -> Starlette:
     """The admin application over what the router knows; `release` adds the release hooks."""
     registry = CollectorRegistry()
     registry.register(TallyCollector(dispatch.tally, dispatch.standing))
+    if dispatch.tracer is not None:
+        registry.register(SpanCounts(dispatch.tracer))
     if dispatch.access is not None:
         registry.register(LostLines(dispatch.access.lines))
 

@@ -13,6 +13,7 @@ from orchestrator.release import release_of
 from orchestrator.router import RouterConfig
 from orchestrator.state import StateFolder
 from orchestrator.tls import Tls
+from orchestrator.trace import Traces
 from orchestrator.worker import full_digest
 
 MEGABYTE = 2**20
@@ -45,6 +46,7 @@ def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterC
         cors=Cors(fleet.router.cors) if fleet.router.cors else None,
         tls=_tls(fleet.router.tls, deployment.file.resolve().parent),
         admin_tls=fleet.router.tls is not None and fleet.router.tls.admin,
+        traces=Traces(**fleet.router.traces.model_dump()) if fleet.router.traces else None,
     )
 
 

@@ -59,7 +59,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self._service.clients.add(self)
-        if self._service.dispatch.access is not None:
+        if self._service.dispatch.wants_peers:
             peer = transport.get_extra_info("peername") or NOBODY
             self.peer = peer[0], peer[1]
 

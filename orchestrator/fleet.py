@@ -257,6 +257,25 @@ class TlsEntry(Model):
     admin: bool = Field(default=True, description="false: the admin port speaks plain HTTP.")
 
 
+class TracesEntry(Model):
+    """Spans of requests, sent to an OpenTelemetry collector."""
+
+    endpoint: str = Field(
+        pattern=r"^https?://[^\s?#]+$", description="OTLP/HTTP, as in http://127.0.0.1:4318."
+    )
+    sample: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="Share of the requests whose client does not decide it.",
+    )
+    headers_env: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="Environment variable with headers for the collector: name=value,name=value.",
+    )
+
+
 class RouterEntry(Model):
     """Where the router listens."""
 
@@ -269,6 +288,7 @@ class RouterEntry(Model):
     )
     cors: CorsEntry | None = Field(default=None, description="Web pages that may use the router.")
     tls: TlsEntry | None = Field(default=None, description="Clients come by HTTPS.")
+    traces: TracesEntry | None = Field(default=None, description="Spans of requests.")
 
 
 class Fleet(Model):

@@ -29,6 +29,7 @@ from orchestrator.release import Release
 from orchestrator.service import Service, Timeouts
 from orchestrator.standing import Standing
 from orchestrator.tls import Tls, context_of, engine_trust, renew
+from orchestrator.trace import Traces, tracer_of
 from orchestrator.turn import Turn
 from orchestrator.type_rule import TypeRule
 from orchestrator.upstream import Connections
@@ -65,6 +66,7 @@ class RouterConfig:
     cors: Cors | None = None
     tls: Tls | None = None
     admin_tls: bool = False
+    traces: Traces | None = None
 
 
 class Router:
@@ -74,18 +76,18 @@ class Router:
         self.started = asyncio.Event()
         self.port = config.listen[1]
         self.admin_port = config.admin[1] if config.admin else None
+        self._tls = context_of(config.tls) if config.tls else None
+        self._lines = open_lines(config.access_log, config.log_prompts)
         standing = Standing(Pools(config.upstreams, config.models, config.names))
         self.dispatch = Dispatch(
             Classifier(config.rules),
             config.routes,
             standing,
             config.type_header,
+            access=AccessLog(self._lines, config.log_prompts) if self._lines else None,
             cors=config.cors,
+            tracer=tracer_of(config.traces),
         )
-        self._tls = context_of(config.tls) if config.tls else None
-        self._lines = open_lines(config.access_log, config.log_prompts)
-        if self._lines is not None:
-            self.dispatch.access = AccessLog(self._lines, config.log_prompts)
         self._config = config
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -100,6 +102,8 @@ class Router:
         finally:
             if self._lines is not None:
                 self._lines.close()
+            if self.dispatch.tracer is not None:
+                self.dispatch.tracer.close()
 
     def stop(self) -> None:
         """Asks `serve` to end; asked twice, it does not wait for running requests."""

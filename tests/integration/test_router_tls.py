@@ -296,7 +296,8 @@ def test_stopping_does_not_wait_for_the_goodbyes_of_idle_clients(
     """Of pools that nobody reads: their connections are dropped at the next sweep."""
 
     async def scenario() -> None:
-        router = Router(config(tls=tls))
+        timeouts = replace(QUICK, linger_s=10, keep_alive_s=10)
+        router = Router(config(tls=tls, timeouts=timeouts))
         async with asyncio.TaskGroup() as group:
             group.create_task(router.serve())
             await router.started.wait()
