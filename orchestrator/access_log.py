@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -85,7 +85,7 @@ class AccessLog:
                 client,
                 port,
                 end.request_id.decode("latin-1") or None,  # none before it is sent
-                named[b"traceparent"][3:35].decode("latin-1") if b"traceparent" in named else None,
+                _trace_id(order, named) if order.trace or b"traceparent" in named else None,
                 end.key,
                 incoming.method,
                 incoming.path,
@@ -121,7 +121,7 @@ class AccessLog:
             line.bytes_in = len(incoming.body)
             line.request_id = incoming.header(b"x-request-id")
             trace = incoming.header(b"traceparent")
-            line.trace_id = trace and trace[3:35]
+            line.trace_id = order.trace.trace_id if order and order.trace else trace and trace[3:35]
             line.body = self._body(incoming) if self._has_prompts else None
         if order is not None:
             line.model, line.type = order.facts.model, order.type
@@ -161,6 +161,10 @@ def open_lines(target: str | None, has_prompts: bool = False) -> LineFile[Line] 
     is_terminal = target == STDERR and sys.stderr.isatty()
     render = short_lines if is_terminal else json_lines
     return LineFile(target, render, _MOST_WITH_PROMPTS) if has_prompts else LineFile(target, render)
+
+
+def _trace_id(order: "Order", named: Mapping[bytes, bytes]) -> str:
+    return order.trace.trace_id if order.trace else named[b"traceparent"][3:35].decode("latin-1")
 
 
 def json_lines(lines: Sequence[Line]) -> bytes:

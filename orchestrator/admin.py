@@ -1,6 +1,7 @@
 """Admin: the router's own port for operators: health, status, metrics, release hooks."""
 
 import contextlib
+import ssl
 from collections.abc import Awaitable, Iterator
 from typing import Any
 
@@ -15,22 +16,24 @@ from orchestrator.access_log import LostLines
 from orchestrator.dispatch import Dispatch
 from orchestrator.release import CONFIRMING, LARGEST_BODY, ROLLBACK, HookError, Release
 from orchestrator.tally import TallyCollector
+from orchestrator.trace import SpanCounts
 
 
 class AdminServer(uvicorn.Server):
     """uvicorn on a loop that somebody else owns: signals are not its business."""
 
-    def __init__(self, app: Starlette) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                ws="none",
-                timeout_graceful_shutdown=1,
-            )
+    def __init__(self, app: Starlette, tls: ssl.SSLContext | None = None) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=1,
         )
+        config.load()
+        config.ssl = tls  # the data port's own, so that a new certificate is seen here too
+        super().__init__(config)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -41,6 +44,8 @@ def admin_app(dispatch: Dispatch, release: Release | None = None) -> Starlette:
     """The admin application over what the router knows; `release` adds the release hooks."""
     registry = CollectorRegistry()
     registry.register(TallyCollector(dispatch.tally, dispatch.standing))
+    if dispatch.tracer is not None:
+        registry.register(SpanCounts(dispatch.tracer))
     if dispatch.access is not None:
         registry.register(LostLines(dispatch.access.lines))
 

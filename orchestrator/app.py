@@ -1,16 +1,19 @@
 """Where objects are put together: a deployment becomes a router's configuration."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from orchestrator.cors import Cors
 from orchestrator.deployment import Deployment, Member
-from orchestrator.fleet import split_address
+from orchestrator.fleet import TlsEntry, split_address
 from orchestrator.gate.admission import Standing, standing, unproven
 from orchestrator.gate.certificate import certificate_folder
 from orchestrator.pool import Upstream
 from orchestrator.release import release_of
 from orchestrator.router import RouterConfig
 from orchestrator.state import StateFolder
+from orchestrator.tls import Tls
+from orchestrator.trace import Traces
 from orchestrator.worker import full_digest
 
 MEGABYTE = 2**20
@@ -41,7 +44,17 @@ def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterC
         release=release_of(deployment, refusals),
         log_prompts=fleet.router.log_prompts,
         cors=Cors(fleet.router.cors) if fleet.router.cors else None,
+        tls=_tls(fleet.router.tls, deployment.file.resolve().parent),
+        admin_tls=fleet.router.tls is not None and fleet.router.tls.admin,
+        traces=Traces(**fleet.router.traces.model_dump()) if fleet.router.traces else None,
     )
+
+
+def _tls(entry: TlsEntry | None, base: Path) -> Tls | None:
+    if entry is None:
+        return None
+    authority = base / entry.client_ca if entry.client_ca else None
+    return Tls(base / entry.certificate, base / entry.key, authority, entry.key_password_env)
 
 
 def _standings(deployment: Deployment) -> dict[str, Standing]:
@@ -71,6 +84,7 @@ def _upstream(member: Member, found: Standing | None) -> Upstream:
         batch_limit=member.launch.batch_limit,
         refused=None if found is None or found.is_pass else found.reason,
         answer_counts=member.adapter.ANSWER_COUNTS,
+        is_secure=(member.entry.url or "").startswith("https:"),
     )
 
 

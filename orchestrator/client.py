@@ -59,7 +59,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self._service.clients.add(self)
-        if self._service.dispatch.access is not None:
+        if self._service.dispatch.wants_peers:
             peer = transport.get_extra_info("peername") or NOBODY
             self.peer = peer[0], peer[1]
 
@@ -137,6 +137,8 @@ class ClientConnection(asyncio.Protocol):
 
     def drain(self) -> None:
         if self._relay is None and self._reader.phase == "idle" and not self._reader.ready:
+            self._start_closing()
+            self._deadline = self._closed_at  # TLS would wait for the other side's goodbye
             self._transport.close()
 
     def abort(self) -> None:
@@ -254,8 +256,13 @@ class ClientConnection(asyncio.Protocol):
         self._turn.flush()
         if not self._is_reading and not self._transport.is_closing():
             self._transport.resume_reading()
-        if self._transport.can_write_eof() and not self._transport.is_closing():
+        if self._transport.is_closing():
+            return
+        if self._transport.can_write_eof():
             self._transport.write_eof()
+        else:  # TLS, whose goodbye is followed by the other side's
+            self._deadline = self._closed_at + self._service.timeouts.keep_alive_s
+            self._transport.close()
 
     def _start_closing(self) -> None:
         self._is_closing = True

@@ -18,6 +18,7 @@ from orchestrator.refusal import Refusal
 from orchestrator.ring import stable_hash
 from orchestrator.standing import Standing
 from orchestrator.tally import Tally
+from orchestrator.trace import Trace, Tracer
 from orchestrator.usage import Usage
 
 # The type of requests that generate nothing: embeddings, tokenizing, and the like.
@@ -31,7 +32,7 @@ NOBODY: tuple[str | None, int | None] = (None, None)
 class Order:
     """A request that a worker shall answer. `headers` are ours on its answer, as far as known."""
 
-    __slots__ = ("facts", "headers", "incoming", "is_stream", "type", "type_reason")
+    __slots__ = ("facts", "headers", "incoming", "is_stream", "trace", "type", "type_reason")
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Order:
         self.facts = facts
         self.headers = headers
         self.is_stream = is_stream
+        self.trace: Trace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +90,13 @@ class Dispatch:
         tally: Tally | None = None,
         access: AccessLog | None = None,
         cors: Cors | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.standing = standing
         self.tally = tally or Tally()
         self.access = access
+        self.tracer = tracer
+        self.wants_peers = access is not None or tracer is not None
         self._cors = cors
         self.routes = Routes(routes, standing.pools)
         self._classifier = classifier or Classifier(())
@@ -162,6 +167,8 @@ class Dispatch:
         if choice is not None and end.end == "whole" and end.status < 300:
             first_s = end.first_byte_s if end.is_events else None
             self.tally.of(kind, profile).see(end.seconds, first_s, end.usage)
+        if order is not None and order.trace is not None:
+            order.trace.end(order, choice, end)
         if self.access is not None:
             self.access.write(incoming, order, choice, end)
 
@@ -187,7 +194,10 @@ class Dispatch:
         headers = self._type_headers[kind]
         if self._cors is not None:
             headers += self._cors.headers(incoming)
-        return Order(incoming, facts, reason, headers, features.stream)
+        order = Order(incoming, facts, reason, headers, features.stream)
+        if self.tracer is not None:
+            order.trace = self.tracer.begin(incoming)
+        return order
 
     def _named_type(self, incoming: Incoming, features: Features) -> tuple[str, str] | None:
         """The type that the client names itself, by header or in the body's metadata."""

@@ -36,6 +36,7 @@ class Upstream:
     refused: str | None
     in_flight_limit: int | None = None
     answer_counts: Mapping[str, str] = field(default_factory=dict)  # Adapter.ANSWER_COUNTS
+    is_secure: bool = False  # HTTPS
 
 
 class Cell:

@@ -200,7 +200,9 @@ class Relay(Receiver):
             number = next(self._service.numbers)
             self._request_id = b"%b-%d" % (self._service.request_prefix, number)
         added = b"x-request-id: %b\r\n" % self._request_id
-        if b"traceparent" in named:
+        if self._order.trace is not None:
+            added += b"traceparent: %b\r\n" % self._order.trace.header
+        elif b"traceparent" in named:
             added += b"traceparent: %b\r\n" % named[b"traceparent"]
         connection.send(self, incoming.forward(connections.host_header, added), incoming.body)
 

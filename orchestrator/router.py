@@ -21,13 +21,15 @@ from orchestrator.classify import Classifier
 from orchestrator.client import ClientConnection
 from orchestrator.cors import Cors
 from orchestrator.dispatch import Dispatch
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import InputError, OrchestratorError
 from orchestrator.fleet import Hop
 from orchestrator.health import Health
 from orchestrator.pool import Pools, Upstream
 from orchestrator.release import Release
 from orchestrator.service import Service, Timeouts
 from orchestrator.standing import Standing
+from orchestrator.tls import Tls, context_of, engine_trust, renew
+from orchestrator.trace import Traces, tracer_of
 from orchestrator.turn import Turn
 from orchestrator.type_rule import TypeRule
 from orchestrator.upstream import Connections
@@ -62,6 +64,9 @@ class RouterConfig:
     access_log: str | None = None
     log_prompts: bool = False
     cors: Cors | None = None
+    tls: Tls | None = None
+    admin_tls: bool = False
+    traces: Traces | None = None
 
 
 class Router:
@@ -71,17 +76,18 @@ class Router:
         self.started = asyncio.Event()
         self.port = config.listen[1]
         self.admin_port = config.admin[1] if config.admin else None
+        self._tls = context_of(config.tls) if config.tls else None
+        self._lines = open_lines(config.access_log, config.log_prompts)
         standing = Standing(Pools(config.upstreams, config.models, config.names))
         self.dispatch = Dispatch(
             Classifier(config.rules),
             config.routes,
             standing,
             config.type_header,
+            access=AccessLog(self._lines, config.log_prompts) if self._lines else None,
             cors=config.cors,
+            tracer=tracer_of(config.traces),
         )
-        self._lines = open_lines(config.access_log, config.log_prompts)
-        if self._lines is not None:
-            self.dispatch.access = AccessLog(self._lines, config.log_prompts)
         self._config = config
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -96,6 +102,8 @@ class Router:
         finally:
             if self._lines is not None:
                 self._lines.close()
+            if self.dispatch.tracer is not None:
+                self.dispatch.tracer.close()
 
     def stop(self) -> None:
         """Asks `serve` to end; asked twice, it does not wait for running requests."""
@@ -103,10 +111,15 @@ class Router:
             self._hurry.set()
         self._stop.set()
 
-    def reopen_logs(self) -> None:
-        """After a rotation: goes on in the file that has the name now."""
+    def hang_up(self) -> None:
+        """Goes on with the files that have the names now: the access log's, the certificate's."""
         if self._lines is not None:
             self._lines.reopen()
+        if self._config.tls is not None:
+            try:
+                self.renew_certificate(self._config.tls)
+            except InputError as error:
+                LOG.error("the certificate stays as it was: %s", error)
 
     async def _serve(self) -> None:
         listener = listening_socket(self._config.listen)
@@ -115,11 +128,10 @@ class Router:
         async with asyncio.TaskGroup() as group:
             service = self._service(group)
             async with self._background(service, group), self._admin(admin, group):
-                server = await service.loop.create_server(
-                    lambda: ClientConnection(service), sock=listener
-                )
+                server = await self._listen(service, listener)
                 self.started.set()
-                LOG.info("listening on %s:%d", self._config.listen[0], self.port)
+                suffix = ", TLS" if self._tls else ""
+                LOG.info("listening on %s:%d%s", self._config.listen[0], self.port, suffix)
                 if self._config.admin:
                     LOG.info("admin on %s:%d", self._config.admin[0], self.admin_port)
                 try:
@@ -128,10 +140,35 @@ class Router:
                     server.close()
                     await self._drain(service)
 
+    def renew_certificate(self, tls: Tls) -> None:
+        """New connections see what the files hold now. Raises InputError; then nothing changes."""
+        if self._tls is not None:
+            renew(self._tls, tls)
+
+    async def _listen(self, service: Service, listener: socket.socket) -> asyncio.Server:
+        def connect() -> ClientConnection:
+            return ClientConnection(service)
+
+        if self._tls is None:
+            return await service.loop.create_server(connect, sock=listener)
+        timeouts = service.timeouts
+        return await service.loop.create_server(
+            connect,
+            sock=listener,
+            ssl=self._tls,
+            ssl_handshake_timeout=timeouts.handshake_s,
+            ssl_shutdown_timeout=timeouts.keep_alive_s,
+        )
+
     def _service(self, group: asyncio.TaskGroup) -> Service:
         loop = asyncio.get_running_loop()
         turn, heads = Turn(loop), AnswerHeads(self._config.cors is not None)
-        network = {u.name: Connections(u.host, u.port, turn, heads) for u in self._config.upstreams}
+        upstreams = self._config.upstreams
+        trust = engine_trust() if any(u.is_secure for u in upstreams) else None
+        network = {
+            u.name: Connections(u.host, u.port, turn, heads, trust if u.is_secure else None)
+            for u in upstreams
+        }
         return Service(
             dispatch=self.dispatch,
             network=network,
@@ -170,7 +207,8 @@ class Router:
             yield
             return
         self.admin_port = listener.getsockname()[1]
-        server = AdminServer(admin_app(self.dispatch, self._config.release))
+        tls = self._tls if self._config.admin_tls else None
+        server = AdminServer(admin_app(self.dispatch, self._config.release), tls)
         task = group.create_task(server.serve(sockets=[listener]))
         try:
             yield
@@ -235,7 +273,7 @@ async def _serve_until_signal(config: RouterConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, router.stop)
-    loop.add_signal_handler(signal.SIGHUP, router.reopen_logs)
+    loop.add_signal_handler(signal.SIGHUP, router.hang_up)
     await router.serve()
 
 

@@ -22,6 +22,7 @@ class Timeouts:
     connect_s: float = 5.0
     first_byte_s: float = 600.0
     stream_s: float = 300.0
+    handshake_s: float = 10.0
     head_s: float = 30.0
     body_s: float = 60.0
     keep_alive_s: float = 75.0

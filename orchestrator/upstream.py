@@ -1,6 +1,7 @@
 """Upstream: connections to one worker, kept alive and used again; answers stay raw bytes."""
 
 import asyncio
+import ssl
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, cast
 
@@ -13,6 +14,8 @@ from orchestrator.turn import Turn
 IDLE_S = 4.0
 # A kept connection that the engine had closed says so at once; later, the engine had the request.
 STALE_S = 1.0
+
+HTTPS = 443  # its port, which a Host header leaves out
 
 _HEAD_LIMIT = 64 * 1024
 _SMALL = 64 * 1024  # a copy is cheaper than a second write
@@ -239,11 +242,14 @@ class Connections:
         port: int,
         turn: Turn,
         heads: AnswerHeads,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.turn = turn
         self.loop = turn.loop
         self.heads = heads
-        self.host_header = f"[{host}]:{port}".encode() if ":" in host else f"{host}:{port}".encode()
+        name = f"[{host}]" if ":" in host else host
+        self.host_header = (name if tls and port == HTTPS else f"{name}:{port}").encode()
+        self._tls = tls
         self._host = host
         self._port = port
         self._idle: dict[Connection, None] = {}
@@ -264,7 +270,7 @@ class Connections:
         """A new connection. Raises OSError, TimeoutError included."""
         async with asyncio.timeout(timeout_s):
             _, connection = await self.loop.create_connection(
-                lambda: Connection(self), self._host, self._port
+                lambda: Connection(self), self._host, self._port, ssl=self._tls
             )
         if connection.is_closing:
             raise ConnectionResetError("the connection was closed at once")

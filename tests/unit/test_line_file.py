@@ -196,7 +196,7 @@ def test_who_does_not_keep_up_costs_lines_and_not_memory(
         lines.reopen()
         assert lines.lost == 1
         go.set()
-        await until(lambda: path.read_text().endswith("2\n"))
+        await until(lambda: lines._done == 3)
         lines.put("last")
         lines.close()
         assert lines.lost == 1
