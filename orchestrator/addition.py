@@ -8,12 +8,14 @@ T = TypeVar("T")
 
 def added(one: T, other: T) -> T:
     """The sum of two things of one type, of which neither changes: numbers, element by element,
-    key by key, field by field. What is no number is the same on both sides."""
+    key by key, field by field. None adds nothing. What is no number is the same on both sides."""
     return _added(one, other)  # type: ignore[no-any-return]
 
 
 def _added(one: Any, other: Any) -> Any:
-    if one is None or isinstance(one, bool | str | bytes | tuple):
+    if one is None or other is None:
+        return other if one is None else one
+    if isinstance(one, bool | str | bytes | tuple):
         return one
     if isinstance(one, int | float):
         return one + other

@@ -1,6 +1,7 @@
 """Admin: the router's own port for operators: health, status, metrics, release hooks."""
 
 import contextlib
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,26 +15,30 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from orchestrator.access_log import LostLines
+from orchestrator.counts import Counts
 from orchestrator.dispatch import Dispatch
 from orchestrator.release import CONFIRMING, LARGEST_BODY, ROLLBACK, HookError, Release
 from orchestrator.reload import Reload, ReloadCollector
 from orchestrator.tally import TallyCollector
+from orchestrator.trace import SpanCounts
 
 
 class AdminServer(uvicorn.Server):
     """uvicorn on a loop that somebody else owns: signals are not its business."""
 
-    def __init__(self, app: Starlette) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                ws="none",
-                timeout_graceful_shutdown=1,
-            )
+    def __init__(self, app: Starlette, tls: ssl.SSLContext | None = None) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=1,
         )
+        config.load()
+        config.ssl = tls  # the data port's own, so that a new certificate is seen here too
+        super().__init__(config)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -48,20 +53,25 @@ class View:
     """
 
     dispatch: Callable[[], Dispatch]
+    counts: Callable[[], Counts]
     release: Callable[[], Release | None] = lambda: None
     reload: Reload | None = None
     refresh: Callable[[], Awaitable[None]] | None = None
 
 
 class _Counts(Collector):
-    """The counts of whatever dispatch is in use."""
+    """What is counted, of whatever dispatch is in use."""
 
     def __init__(self, view: View) -> None:
         self._view = view
 
     def collect(self) -> Iterable[Metric]:
-        dispatch = self._view.dispatch()
-        return TallyCollector(dispatch.tally, dispatch.standing).collect()
+        counts = self._view.counts()
+        yield from TallyCollector(counts.tally, self._view.dispatch().standing).collect()
+        if counts.spans is not None:
+            yield from SpanCounts(counts.spans).collect()
+        if counts.lost_lines is not None:
+            yield from LostLines(counts.lost_lines).collect()
 
     def describe(self) -> Iterable[Metric]:
         return ()

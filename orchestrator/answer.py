@@ -24,6 +24,7 @@ _HOP_BY_HOP = frozenset(
 )
 _BODILESS = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,15})[ \t]*\r\n", re.IGNORECASE)
+_CORS = b"access-control-"
 _MOST_KNOWN = 1024
 _LONGEST_KNOWN = 4096  # bytes
 
@@ -37,24 +38,29 @@ class AnswerHead:
 
     __slots__ = ("after", "before", "framing", "is_events", "length", "status")
 
-    def __init__(self, status: int, framing: Framing, is_events: bool, kept: bytes) -> None:
+    def __init__(  # noqa: PLR0913  a record that is made for every answer
+        self,
+        status: int,
+        framing: Framing,
+        is_events: bool,
+        before: bytes,
+        length: bytes,
+        after: bytes,
+    ) -> None:
         self.status = status
         self.framing = framing
         self.is_events = is_events
-        found = _LENGTH.search(kept)
-        start, stop = found.span(1) if found else (len(kept), len(kept))
-        self.before, self.length, self.after = kept[:start], kept[start:stop], kept[stop:]
+        self.before = before
+        self.length = length
+        self.after = after
 
     def with_length(self, length: bytes) -> "AnswerHead":
         """The same head before a body of another length."""
-        other = AnswerHead.__new__(AnswerHead)
-        other.status = self.status
-        other.framing = self.framing
-        other.is_events = self.is_events
-        other.before = self.before
-        other.length = length if self.length else b""
-        other.after = self.after
-        return other
+        if self.length == length or not self.length:
+            return self
+        return AnswerHead(
+            self.status, self.framing, self.is_events, self.before, length, self.after
+        )
 
     def forward(self, added: bytes, keep_alive: bool, is_chunked: bool) -> bytes:
         """The head for the client. Without chunks (HTTP/1.0) the end of the answer is a close."""
@@ -72,9 +78,11 @@ class AnswerHeads:
     An engine's heads differ by length and by the second of their date. One for a router.
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_has_cors", "_known")
 
-    def __init__(self) -> None:
+    def __init__(self, has_cors: bool = False) -> None:
+        """`has_cors`: the router tells browsers about pages; what engines say of it is dropped."""
+        self._has_cors = has_cors
         self._known: dict[tuple[bytes, bytes], AnswerHead] = {}
 
     def read(self, head: bytes) -> AnswerHead:
@@ -84,7 +92,7 @@ class AnswerHeads:
         key = head[:start], head[stop:]
         known = self._known.get(key)
         if known is None:
-            known = read_answer_head(head)
+            known = read_answer_head(head, _CORS if self._has_cors else OWN_PREFIX)
             if len(head) <= _LONGEST_KNOWN:
                 self._remember(key, known)
         return known.with_length(head[start:stop])
@@ -95,8 +103,11 @@ class AnswerHeads:
         self._known[key] = head
 
 
-def read_answer_head(head: bytes) -> AnswerHead:
-    """Reads a head, up to its empty line. Raises ValueError when it is not HTTP."""
+def read_answer_head(head: bytes, dropped: bytes = OWN_PREFIX) -> AnswerHead:
+    """Reads a head, up to its empty line, without headers whose names begin with `dropped`.
+
+    Raises ValueError when it is not HTTP.
+    """
     first, *lines = head[:-4].split(b"\r\n")
     if not first.startswith(b"HTTP/1.") or not first[9:12].isdigit():
         raise ValueError(f"the engine does not answer in HTTP: {first[:40]!r}")
@@ -108,11 +119,19 @@ def read_answer_head(head: bytes) -> AnswerHead:
     kept = [
         line
         for line, kind in zip(lines, kinds, strict=True)
-        if kind not in ("hop", "options") and line[: line.find(b":")].lower() not in gone
+        if kind not in ("hop", "options") and not _is_dropped(line, gone, dropped)
     ]
     status = int(first[9:12])
     text = b"".join(b"%b\r\n" % line for line in (b"HTTP/1.1 %b" % first[9:], *kept))
-    return AnswerHead(status, _framing(status, kinds), "events" in kinds, text)
+    found = _LENGTH.search(text)
+    start, stop = found.span(1) if found else (len(text), len(text))
+    before, length, after = text[:start], text[start:stop], text[stop:]
+    return AnswerHead(status, _framing(status, kinds), "events" in kinds, before, length, after)
+
+
+def _is_dropped(line: bytes, gone: frozenset[bytes], prefix: bytes) -> bool:
+    name = line[: line.find(b":")].lower()
+    return name in gone or name.startswith(prefix)
 
 
 def _framing(status: int, kinds: list[Kind]) -> Framing:

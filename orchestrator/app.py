@@ -6,9 +6,10 @@ from pathlib import Path
 
 from adapters.problem import sort_problems
 from orchestrator.configuration import RouterConfig
+from orchestrator.cors import Cors
 from orchestrator.deployment import Deployment, Member, profile_names, read_deployment
 from orchestrator.errors import InputError
-from orchestrator.fleet import RouterEntry, split_address
+from orchestrator.fleet import RouterEntry, TlsEntry, split_address
 from orchestrator.gate.admission import Standing, standing, unproven
 from orchestrator.gate.certificate import certificate_folder
 from orchestrator.pool import Upstream
@@ -16,6 +17,8 @@ from orchestrator.release import release_of
 from orchestrator.reload import Reading
 from orchestrator.service import Timeouts
 from orchestrator.state import StateFolder
+from orchestrator.tls import Tls, check
+from orchestrator.trace import Traces
 from orchestrator.worker import full_digest
 
 MEGABYTE = 2**20
@@ -37,6 +40,7 @@ def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterC
         rules=fleet.types,
         routes=routes,
         models=tuple(fleet.models),
+        names={name: model for model, entry in fleet.models.items() for name in entry.names},
         listen=split_address(fleet.router.listen),
         admin=split_address(fleet.router.admin),
         type_header=fleet.router.type_header,
@@ -44,7 +48,19 @@ def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterC
         worker_states=_states(folder, deployment) if folder else None,
         timeouts=_timeouts(fleet.router),
         release=release_of(deployment, refusals),
+        log_prompts=fleet.router.log_prompts,
+        cors=Cors(fleet.router.cors) if fleet.router.cors else None,
+        tls=_tls(fleet.router.tls, deployment.file.resolve().parent),
+        admin_tls=fleet.router.tls is not None and fleet.router.tls.admin,
+        traces=Traces(**fleet.router.traces.model_dump()) if fleet.router.traces else None,
     )
+
+
+def _tls(entry: TlsEntry | None, base: Path) -> Tls | None:
+    if entry is None:
+        return None
+    authority = base / entry.client_ca if entry.client_ca else None
+    return Tls(base / entry.certificate, base / entry.key, authority, entry.key_password_env)
 
 
 @dataclass(frozen=True)
@@ -63,7 +79,10 @@ class FleetSource:
             try:
                 folder = StateFolder(deployment.file)
                 config = self.change(router_config(deployment, folder))
+                if config.tls is not None:
+                    check(config.tls)
             except InputError as error:
+                config = None
                 problems = [*problems, *error.problems]
         return Reading(config, tuple(problems), tuple(_files(deployment)))
 
@@ -77,6 +96,9 @@ def _files(deployment: Deployment) -> Iterator[Path]:
     base = deployment.file.resolve().parent
     for name in profile_names(fleet):
         yield base / fleet.profiles / f"{name}.yaml"
+    tls = _tls(fleet.router.tls, base)
+    if tls is not None:
+        yield from (file for file in (tls.certificate, tls.key, tls.client_ca) if file)
     if fleet.gate.required:
         yield base / fleet.gate.certificates
         yield from (base / key for key in fleet.gate.public_keys)
@@ -120,6 +142,7 @@ def _upstream(member: Member, found: Standing | None) -> Upstream:
         batch_limit=member.launch.batch_limit,
         refused=None if found is None or found.is_pass else found.reason,
         answer_counts=member.adapter.ANSWER_COUNTS,
+        is_secure=(member.entry.url or "").startswith("https:"),
     )
 
 

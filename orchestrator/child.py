@@ -13,11 +13,13 @@ from collections.abc import Mapping
 import uvloop
 
 from orchestrator import log
+from orchestrator.counts import Counts
+from orchestrator.equipment import Equipment
 from orchestrator.errors import OrchestratorError
 from orchestrator.front import Front, listening_socket
 from orchestrator.generation import Generation
 from orchestrator.ledger import Ledger
-from orchestrator.link import Begin, Down, Link, Serving, States, Stop, Tell, Told
+from orchestrator.link import Begin, Down, Link, Reopen, Serving, States, Stop, Tell, Told
 from orchestrator.pool import READY
 from orchestrator.share import REFRESH_S, Sharing
 from orchestrator.start import prepare_process
@@ -44,6 +46,12 @@ class Child:
     async def run(self) -> None:
         """Until everything has ended; the counts are told before."""
         await self._begun.wait()
+        if self._generation is not None:
+            await self._live()
+            self._generation.equipment.close()
+        await self.link.close()
+
+    async def _live(self) -> None:
         async with asyncio.TaskGroup() as group:
             timers = [group.create_task(self._refresh()), group.create_task(self._tell())]
             watch = group.create_task(self._end_with_parent())
@@ -54,7 +62,6 @@ class Child:
             self.link.send(self._told())
             for task in (*timers, watch):
                 task.cancel()
-        await self.link.close()
 
     def stop(self) -> None:
         self._stops += 1
@@ -81,16 +88,25 @@ class Child:
     def _heard(self, message: object) -> None:
         match message:
             case Begin() if self._generation is None:
-                self._switch(message, Generation.first(message.config, self._loop))
-                self._begun.set()
+                self._begin(message)
             case Begin():
                 self._follow(message)
             case States() if message.number == self._number:
                 self._current().standing.publish(message.states)
             case Tell():
                 self.link.send(self._told())
+            case Reopen():
+                self._current().equipment.reopen()
             case Stop():
                 self.stop()
+
+    def _begin(self, begin: Begin) -> None:
+        try:
+            equipment = Equipment(begin.config, self._loop)
+            self._switch(begin, Generation.first(begin.config, equipment))
+        except OrchestratorError as error:
+            self.link.send(Serving(begin.number, str(error)))
+        self._begun.set()
 
     def _follow(self, begin: Begin) -> None:
         """The next generation, at once."""
@@ -117,7 +133,9 @@ class Child:
             self.link.send(Down(self._number, name, state))
 
     def _told(self) -> Told:
-        return Told(self._current().tally)
+        now = self._current()
+        equipment = now.equipment
+        return Told(Counts(now.tally, equipment.lost_lines(), equipment.spans()))
 
     async def _refresh(self) -> None:
         while True:
@@ -162,13 +180,11 @@ async def _run(link: socket.socket, ledger: Ledger, own: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Of the parent: its pid, the link, the ledger with its rows, our row; then log settings."""
+    """Of the parent: its pid, the link, the ledger with its rows, our row; then the log's level."""
     parent, link, ledger, rows, own = map(int, arguments[:5])
     die_with(parent)
-    level, access_log = arguments[5:]
     log.to_stderr()
-    logging.getLogger("draftgate").setLevel(level)
-    logging.getLogger("draftgate.access").disabled = access_log != "access"
+    logging.getLogger("draftgate").setLevel(arguments[5])
     prepare_process()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(socket.socket(fileno=link), Ledger(ledger, rows), own))

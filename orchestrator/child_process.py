@@ -9,9 +9,9 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 
+from orchestrator.counts import Counts
 from orchestrator.ledger import Ledger
 from orchestrator.link import Begin, Down, Link, Serving, Stop, Tell, Told
-from orchestrator.tally import Tally
 
 LOG = logging.getLogger("draftgate.router")
 
@@ -24,7 +24,7 @@ class ChildProcess:
     def __init__(self, row: int, ledger: Ledger, down: Callable[[Down], None]) -> None:
         self.row = row
         self.pid: int | None = None
-        self.tally = Tally()  # as it was told last
+        self.counts = Counts()  # as they were told last
         self.problem = ""
         self.silent_s = 0  # seconds without a word
         self._ledger = ledger
@@ -77,7 +77,7 @@ class ChildProcess:
         return self.has(number) and not self.problem
 
     async def tell(self) -> None:
-        """Returns once its tally is of now, or it has ended."""
+        """Returns once its counts are of now, or it has ended."""
         before = self._told
         self.send(Tell())
         while self._told == before and self.is_alive:
@@ -96,19 +96,17 @@ class ChildProcess:
             case Serving():
                 self._number, self.problem = message.number, message.problem
             case Told():
-                self.tally = message.tally
+                self.counts = message.counts
                 self._told += 1
             case Down():
                 self._down(message)
         self._news.set()
 
     def _start(self, link: int) -> subprocess.Popen[bytes]:
-        logger, access = logging.getLogger("draftgate"), logging.getLogger("draftgate.access")
         numbers = (os.getpid(), link, self._ledger.fd, self._ledger.rows, self.row)
-        level = logging.getLevelName(logger.getEffectiveLevel())
-        words = (*map(str, numbers), level, "-" if access.disabled else "access")
+        level = logging.getLevelName(LOG.getEffectiveLevel())
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "orchestrator.child", *words],
+            [sys.executable, "-P", "-m", "orchestrator.child", *map(str, numbers), level],
             stdin=subprocess.DEVNULL,
             pass_fds=(link, self._ledger.fd),
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},

@@ -6,8 +6,8 @@ import socket
 import struct
 from typing import cast
 
-from orchestrator.dispatch import Answer, Order, Outcome
-from orchestrator.message import Incoming, own_answer, refusal_answer
+from orchestrator.dispatch import NOBODY, Answer, Order, Outcome
+from orchestrator.message import Incoming, body_size, own_answer, refusal_answer
 from orchestrator.reader import RequestReader
 from orchestrator.refusal import Refusal
 from orchestrator.relay import Relay
@@ -36,11 +36,13 @@ class ClientConnection(asyncio.Protocol):
         "_relay",
         "_service",
         "_transport",
-        "write",
+        "_turn",
+        "peer",
     )
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._turn = service.turn
         self._reader = RequestReader(service.body_limit, service.heads)
         self._relay: Relay | None = None
         self._phase = "head"
@@ -50,18 +52,32 @@ class ClientConnection(asyncio.Protocol):
         self._is_advancing = False
         self._is_closing = False
         self._closed_at = 0.0
+        self.peer = NOBODY
 
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-        self.write = self._transport.write  # what a relay calls for every piece of an answer
         self._service.clients.add(self)
+        if self._service.dispatch.wants_peers:
+            peer = transport.get_extra_info("peername") or NOBODY
+            self.peer = peer[0], peer[1]
 
     def data_received(self, data: bytes) -> None:
+        self._turn.bring(self, data)
+
+    def take(self, data: bytes) -> None:
+        """Looks at bytes that came."""
         if self._is_closing:  # lingering, so that the client can read why
             return
-        self._reader.feed(data)
+        reader = self._reader
+        if self._relay is None and not self._is_write_paused and self._is_reading:
+            incoming = reader.whole(data)
+            if incoming is not None:
+                self._phase = "idle"
+                self._answer(incoming)
+                return
+        reader.feed(data)
         self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -87,6 +103,9 @@ class ClientConnection(asyncio.Protocol):
 
     # What the relay calls.
 
+    def write(self, data: bytes) -> None:
+        self._turn.write(self._transport, data)
+
     def finish(self, keep_alive: bool) -> None:
         self._relay = None
         is_idle = self._reader.phase == "idle" and not self._reader.ready
@@ -101,6 +120,7 @@ class ClientConnection(asyncio.Protocol):
     def cut(self, is_until_close: bool) -> None:
         self._relay = None
         self._start_closing()
+        self._turn.flush()
         if is_until_close:  # a plain close would look like a whole answer
             sock: socket.socket = self._transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -118,6 +138,8 @@ class ClientConnection(asyncio.Protocol):
 
     def drain(self) -> None:
         if self._relay is None and self._reader.phase == "idle" and not self._reader.ready:
+            self._start_closing()
+            self._deadline = self._closed_at  # TLS would wait for the other side's goodbye
             self._transport.close()
 
     def abort(self) -> None:
@@ -144,7 +166,7 @@ class ClientConnection(asyncio.Protocol):
             return
         if reader.wants_continue and not self._is_write_paused:
             reader.wants_continue = False
-            self._transport.write(_CONTINUE)
+            self.write(_CONTINUE)
         self._throttle()
         self._set_deadline()
 
@@ -173,13 +195,15 @@ class ClientConnection(asyncio.Protocol):
     ) -> None:
         keep_alive = incoming is not None and incoming.keep_alive and not self._service.is_stopping
         has_body = incoming is None or incoming.method != "HEAD"
+        added = self._service.dispatch.page_headers(incoming)
         if isinstance(decision, Refusal):
-            data = refusal_answer(decision, b"", keep_alive, has_body)
+            data = refusal_answer(decision, added, keep_alive, has_body)
         else:
-            data = own_answer(decision.status, decision.body, b"", keep_alive, has_body)
-        self._transport.write(data)
+            added += decision.added
+            data = own_answer(decision.status, decision.body, added, keep_alive, has_body)
+        self.write(data)
         seconds = self._service.loop.time() - started_at
-        outcome = Outcome(decision.status, seconds, len(data))
+        outcome = Outcome(decision.status, seconds, body_size(data), peer=self.peer)
         self._service.dispatch.record(incoming, None, None, outcome)
         if not keep_alive:
             self._close()
@@ -232,10 +256,16 @@ class ClientConnection(asyncio.Protocol):
         if self._is_closing:
             return
         self._start_closing()
+        self._turn.flush()
         if not self._is_reading and not self._transport.is_closing():
             self._transport.resume_reading()
-        if self._transport.can_write_eof() and not self._transport.is_closing():
+        if self._transport.is_closing():
+            return
+        if self._transport.can_write_eof():
             self._transport.write_eof()
+        else:  # TLS, whose goodbye is followed by the other side's
+            self._deadline = self._closed_at + self._service.timeouts.keep_alive_s
+            self._transport.close()
 
     def _start_closing(self) -> None:
         self._is_closing = True

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from orchestrator.cors import Cors
 from orchestrator.fleet import Hop
 from orchestrator.pool import Upstream
 from orchestrator.release import Release
 from orchestrator.service import Timeouts
+from orchestrator.tls import Tls
+from orchestrator.trace import Traces
 from orchestrator.type_rule import TypeRule
 
 
@@ -16,7 +19,8 @@ class RouterConfig:
 
     `worker_states` gives the supervisor's states by worker name; a worker in another state than
     "ready" gets nothing new. Workers that it does not name are judged by their health alone.
-    `release` answers the admin port's release hooks.
+    `release` answers the admin port's release hooks. `names` are other names of models.
+    `access_log` is a path, "-" (standard error) or None.
     """
 
     upstreams: tuple[Upstream, ...]
@@ -30,6 +34,13 @@ class RouterConfig:
     worker_states: Callable[[], Mapping[str, str]] | None
     timeouts: Timeouts = field(default_factory=Timeouts)
     release: Release | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    access_log: str | None = None
+    log_prompts: bool = False
+    cors: Cors | None = None
+    tls: Tls | None = None
+    admin_tls: bool = False
+    traces: Traces | None = None
 
 
 def needs_restart(running: RouterConfig, wanted: RouterConfig) -> tuple[str, ...]:
@@ -38,11 +49,17 @@ def needs_restart(running: RouterConfig, wanted: RouterConfig) -> tuple[str, ...
         ("router.listen", running.listen, wanted.listen),
         ("router.admin", running.admin, wanted.admin),
     )
-    return tuple(
+    moved = [
         f"{key}: {_shown(new)} needs a restart; this router still listens on {_shown(old)}"
         for key, old, new in pairs
         if old != new
+    ]
+    switched = (
+        ("router.tls: HTTPS on or off", running.tls is None, wanted.tls is None),
+        ("router.tls.admin", running.admin_tls, wanted.admin_tls),
+        ("router.traces", running.traces, wanted.traces),
     )
+    return (*moved, *(f"{key}: needs a restart" for key, old, new in switched if old != new))
 
 
 def _shown(address: tuple[str, int] | None) -> str:

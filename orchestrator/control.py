@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 from orchestrator.admin import AdminServer, View, admin_app
 from orchestrator.configuration import RouterConfig, needs_restart
+from orchestrator.counts import Counts
 from orchestrator.generation import Generation
 from orchestrator.health import Health
 from orchestrator.reload import Reload, Watched
@@ -23,6 +24,7 @@ class Control:
         first: Generation,
         watched: Watched | None,
         take: Take,
+        counts: Callable[[], Counts] | None = None,
         refresh: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.current = first
@@ -36,6 +38,7 @@ class Control:
         self._following: asyncio.Task[None] | None = None
         self._view = View(
             lambda: self.current.dispatch,
+            counts or self._counts,
             lambda: self.current.config.release,
             self._reload,
             refresh,
@@ -63,9 +66,11 @@ class Control:
                 self._health.stop()
 
     def ask(self) -> None:
-        """Reads the files at once."""
+        """Reads the files at once; those of the certificate in any case."""
         if self._reload is not None:
             self._reload.ask()
+        else:
+            self.current.equipment.renew(self.current.config)
 
     def hold(self) -> None:
         """Reads no files any more: what runs, ends under what it has."""
@@ -91,6 +96,10 @@ class Control:
         await self._take(new)
         return needs_restart(self._started_with, config)
 
+    def _counts(self) -> Counts:
+        equipment = self.current.equipment
+        return Counts(self.current.tally, equipment.lost_lines(), equipment.spans())
+
     def _states(self) -> Mapping[str, str] | None:
         read = self.current.config.worker_states
         return None if read is None else read()
@@ -103,7 +112,8 @@ class Control:
             yield
             return
         self.admin_port = listener.getsockname()[1]
-        server = AdminServer(admin_app(self._view))
+        tls = self.current.equipment.tls if self._started_with.admin_tls else None
+        server = AdminServer(admin_app(self._view), tls)
         task = group.create_task(server.serve(sockets=[listener]))
         try:
             yield

@@ -301,7 +301,7 @@ def _member(
     host, port = "127.0.0.1", entry.port or 0
     if entry.url:
         parts = urlsplit(entry.url)
-        host, port = parts.hostname or host, parts.port or 80
+        host, port = parts.hostname or host, parts.port or port
     spec = WorkerSpec(
         name=entry.name,
         engine_version=engine.version,

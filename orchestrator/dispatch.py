@@ -1,14 +1,15 @@
 """Dispatch: what becomes of a complete request: an answer of our own, or an order for a worker."""
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
+from orchestrator.access_log import AccessLog
 from orchestrator.classify import Classifier
+from orchestrator.cors import Cors
 from orchestrator.endpoint import Endpoint, endpoints
-from orchestrator.feature import Features, read_features
+from orchestrator.feature import FeatureReader, Features
 from orchestrator.fleet import Hop
 from orchestrator.message import Incoming, own_headers, printable
 from orchestrator.pick import Choice, Facts, Routes, pick
@@ -17,19 +18,21 @@ from orchestrator.refusal import Refusal
 from orchestrator.ring import stable_hash
 from orchestrator.standing import Standing
 from orchestrator.tally import Tally
+from orchestrator.trace import Trace, Tracer
 from orchestrator.usage import Usage
-
-ACCESS = logging.getLogger("draftgate.access")
 
 # The type of requests that generate nothing: embeddings, tokenizing, and the like.
 OTHER_TYPE = "other"
-_HEAD_BYTES = 1024  # of the prompt, for affinity
+_NOTHING = frozenset[str]()
+_DRAWING = frozenset({SAMPLING})
+# Of a client whose address was not asked for.
+NOBODY: tuple[str | None, int | None] = (None, None)
 
 
 class Order:
     """A request that a worker shall answer. `headers` are ours on its answer, as far as known."""
 
-    __slots__ = ("facts", "headers", "incoming", "is_stream", "type", "type_reason")
+    __slots__ = ("facts", "headers", "incoming", "is_stream", "trace", "type", "type_reason")
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class Order:
         self.facts = facts
         self.headers = headers
         self.is_stream = is_stream
+        self.trace: Trace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class Answer:
 
     status: int
     body: bytes
+    added: bytes = b""  # whole header lines
 
 
 @dataclass(slots=True)
@@ -61,8 +66,12 @@ class Outcome:
 
     status: int
     seconds: float
-    sent: int  # bytes of the answer
+    sent: int  # bytes of the answer's body
     end: str = "whole"
+    peer: tuple[str | None, int | None] = NOBODY  # the client's address and port
+    request_id: bytes = b""
+    retries: int = 0
+    key: str | None = None  # the name of the client's API key
     first_byte_s: float | None = None  # to the first piece of the answer's body
     is_events: bool = False
     usage: Usage | None = None
@@ -79,9 +88,16 @@ class Dispatch:
         has_type_header: bool = True,
         allowed: Iterable[str] = (),
         tally: Tally | None = None,
+        access: AccessLog | None = None,
+        cors: Cors | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.standing = standing
         self.tally = tally or Tally()
+        self.access = access
+        self.tracer = tracer
+        self.wants_peers = access is not None or tracer is not None
+        self._cors = cors
         self.routes = Routes(routes, standing.pools)
         self.is_draining = False  # tells so at /health
         self._classifier = classifier or Classifier(())
@@ -89,6 +105,9 @@ class Dispatch:
         self._endpoints = endpoints(allowed)
         limits = (u.limits for u in standing.upstreams.values() if not u.is_plain)
         self._limited = frozenset(field for limit in limits for field in limit)
+        self._named = self._limited - {SAMPLING}
+        self._is_drawing_limited = SAMPLING in self._limited
+        self._read = FeatureReader(self._named).features
         self._type_headers = {
             name: own_headers((("type", name),)) for name in (*self._classifier.types, OTHER_TYPE)
         }
@@ -96,7 +115,7 @@ class Dispatch:
             u.name: own_headers((("profile", u.profile), ("worker", u.name)))
             for u in standing.upstreams.values()
         }
-        self._models = _model_list(standing.pools.models)
+        self._models = _model_list(standing.pools.names)
         self._answers: Mapping[str, Callable[[], Answer]] = {
             "/v1/models": lambda: Answer(200, self._models),
             "/health": self._health,
@@ -104,6 +123,9 @@ class Dispatch:
 
     def decide(self, incoming: Incoming) -> Order | Answer | Refusal:
         """What to do with a request."""
+        if incoming.method == "OPTIONS" and self._cors and self._cors.is_preflight(incoming):
+            found = self._cors.preflight(incoming)
+            return found if isinstance(found, Refusal) else Answer(204, b"", found)
         endpoint = self._endpoints.get(incoming.path)
         if endpoint is None:
             return self._unknown_path(incoming.path)
@@ -117,7 +139,10 @@ class Dispatch:
 
     def renew(self, order: Order) -> Order | Refusal:
         """An order of an earlier configuration, decided anew."""
-        return self._order(order.incoming, self._endpoints[order.incoming.path])
+        found = self._untraced(order.incoming, self._endpoints[order.incoming.path])
+        if isinstance(found, Order):
+            found.trace = order.trace
+        return found
 
     def choose(self, order: Order, failed: str | None = None) -> Choice | Refusal:
         """The worker for an order; `failed` was tried in vain."""
@@ -136,6 +161,10 @@ class Dispatch:
             printable(f"{choice.reason}; {order.type_reason}"),
         )
 
+    def page_headers(self, incoming: Incoming | None) -> bytes:
+        """What browsers are told on an answer that no worker gives."""
+        return b"" if incoming is None or self._cors is None else self._cors.headers(incoming)
+
     def record(
         self, incoming: Incoming | None, order: Order | None, choice: Choice | None, end: Outcome
     ) -> None:
@@ -146,36 +175,29 @@ class Dispatch:
         if choice is not None and end.end == "whole" and end.status < 300:
             first_s = end.first_byte_s if end.is_events else None
             self.tally.of(kind, profile).see(end.seconds, first_s, end.usage)
-        if ACCESS.isEnabledFor(logging.INFO):
-            ACCESS.info(
-                "%s %s type=%s profile=%s worker=%s status=%d end=%s ms=%.1f bytes=%d reason=%r",
-                incoming.method if incoming else "-",
-                incoming.path if incoming else "-",
-                kind,
-                profile,
-                worker,
-                end.status,
-                end.end,
-                end.seconds * 1000,
-                end.sent,
-                choice.reason if choice else "",
-            )
+        if order is not None and order.trace is not None:
+            order.trace.end(order, choice, end)
+        if self.access is not None:
+            self.access.write(incoming, order, choice, end)
 
     def _order(self, incoming: Incoming, endpoint: Endpoint) -> Order | Refusal:
+        found = self._untraced(incoming, endpoint)
+        if self.tracer is not None and isinstance(found, Order):
+            found.trace = self.tracer.begin(incoming)
+        return found
+
+    def _untraced(self, incoming: Incoming, endpoint: Endpoint) -> Order | Refusal:
         try:
-            features = read_features(incoming.body or b"{}")
+            features = self._read(incoming.body or b"{}")
         except ValueError as error:
             return Refusal(400, str(error))
         if endpoint.use == "other":
             kind, reason = OTHER_TYPE, f"{incoming.path} has no type"
         else:
-            named = incoming.named.get(b"x-draftgate-type") if self._has_type_header else None
-            if named is None:
-                kind, reason = self._classifier(features)
-            else:
-                kind, reason = named.decode("latin-1"), "the client named the type"
-                if kind not in self._classifier.types:
-                    return self._unknown_type(kind)
+            named = self._named_type(incoming, features) if self._has_type_header else None
+            kind, reason = named or self._classifier(features)
+            if named is not None and kind not in self._classifier.types:
+                return self._unknown_type(kind)
         facts = Facts(
             kind,
             features.model,
@@ -183,15 +205,24 @@ class Dispatch:
             self._client(incoming, features) if self.routes.needs_client else 0,
             _head(features) if self.routes.needs_head else None,
         )
-        return Order(incoming, facts, reason, self._type_headers[kind], features.stream)
+        headers = self._type_headers[kind]
+        if self._cors is not None:
+            headers += self._cors.headers(incoming)
+        return Order(incoming, facts, reason, headers, features.stream)
+
+    def _named_type(self, incoming: Incoming, features: Features) -> tuple[str, str] | None:
+        """The type that the client names itself, by header or in the body's metadata."""
+        header = incoming.named.get(b"x-draftgate-type")
+        if header is not None:
+            return header.decode("latin-1"), "the client named the type"
+        named = features.named_type
+        return None if named is None else (named, "the client named the type in metadata")
 
     def _fields(self, features: Features) -> frozenset[str]:
         """The limited fields that a request sets, drawing included."""
-        if not self._limited:
-            return frozenset()
-        found = features.set_among(self._limited)
-        if SAMPLING in self._limited and features.temperature != 0:
-            return found | {SAMPLING}
+        found = features.set_among(self._named) if self._named else _NOTHING
+        if self._is_drawing_limited and features.temperature != 0:
+            return found | _DRAWING
         return found
 
     def _client(self, incoming: Incoming, features: Features) -> int:
@@ -223,14 +254,11 @@ class Dispatch:
 
 def _head(features: Features) -> int | None:
     """A hash of how the prompt begins: a conversation's turns share it."""
-    for name in ("messages", "prompt", "input"):
-        raw = features.fields.get(name)
-        if raw is not None:
-            return stable_hash(bytes(memoryview(raw)[:_HEAD_BYTES]))
-    return None
+    head = features.head
+    return None if head is None else stable_hash(head)
 
 
-def _model_list(models: tuple[str, ...]) -> bytes:
+def _model_list(models: Iterable[str]) -> bytes:
     data = [
         {"id": model, "object": "model", "created": 0, "owned_by": "draftgate"} for model in models
     ]

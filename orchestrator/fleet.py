@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from adapters.profile import EngineName, Model, Name
+from orchestrator.cors import CorsEntry
 from orchestrator.gate.evidence import SUITES, Policy, Suite
 from orchestrator.type_rule import TypeRule
 
@@ -21,6 +22,8 @@ Port: TypeAlias = Annotated[int, Field(ge=1, le=65535)]
 
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _ADDRESS = re.compile(rf"(\[[0-9a-fA-F:.]+\]|{_LABEL}(?:\.{_LABEL})*):([0-9]{{1,5}})", re.ASCII)
+
+_PORT = re.compile(r":[0-9]*$")
 
 
 def _is_path(text: str) -> str:
@@ -32,15 +35,20 @@ def _is_path(text: str) -> str:
 
 
 def engine_url(url: str) -> str:
-    """`http://host:port` without a slash at its end. Raises ValueError on anything else."""
+    """`http://host:port` without a slash at its end. Raises ValueError on anything else.
+
+    `https://host` is the usual port's.
+    """
     scheme, _, rest = url.rstrip("/").partition("://")
+    if scheme == "https" and not _PORT.search(rest):
+        rest += ":443"
     try:
         is_address = split_address(rest)[1] > 0
     except ValueError:
         is_address = False
-    if scheme != "http" or not is_address:
+    if scheme not in ("http", "https") or not is_address:
         raise ValueError("an engine's address is written http://host:port, without a path")
-    return f"http://{rest}"
+    return f"{scheme}://{rest}"
 
 
 def _is_address(text: str) -> str:
@@ -76,6 +84,9 @@ PathText: TypeAlias = Annotated[str, AfterValidator(_is_path)]
 Url: TypeAlias = Annotated[str, AfterValidator(engine_url)]
 
 
+ServedName: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,256}$")]
+
+
 class Package(Model):
     """Weights that a Python package carries and can assemble into one file."""
 
@@ -98,6 +109,10 @@ class ModelEntry(Model):
     context: int | None = Field(default=None, ge=16, description="Served context, in tokens.")
     drafts: dict[Name, PathText] = Field(
         default_factory=dict, description="Draft models and heads by name."
+    )
+    names: tuple[ServedName, ...] = Field(
+        default=(),
+        description="Other names that clients may send and its workers know, as of LoRA adapters.",
     )
 
 
@@ -238,6 +253,41 @@ class TimeoutEntry(Model):
     )
 
 
+class TlsEntry(Model):
+    """The certificate that clients see; PEM files, beside the fleet file."""
+
+    certificate: PathText = Field(description="The certificate, then those between it and a root.")
+    key: PathText = Field(description="Its private key.")
+    key_password_env: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="Environment variable with the password of an encrypted key.",
+    )
+    client_ca: PathText | None = Field(
+        default=None, description="Clients must show a certificate that one of these signed."
+    )
+    admin: bool = Field(default=True, description="false: the admin port speaks plain HTTP.")
+
+
+class TracesEntry(Model):
+    """Spans of requests, sent to an OpenTelemetry collector."""
+
+    endpoint: str = Field(
+        pattern=r"^https?://[^\s?#]+$", description="OTLP/HTTP, as in http://127.0.0.1:4318."
+    )
+    sample: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="Share of the requests whose client does not decide it.",
+    )
+    headers_env: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="Environment variable with headers for the collector: name=value,name=value.",
+    )
+
+
 class RouterEntry(Model):
     """Where the router listens, and how long it waits."""
 
@@ -245,6 +295,12 @@ class RouterEntry(Model):
     admin: Address = "127.0.0.1:8401"
     type_header: bool = Field(default=True, description="Clients may name the type by header.")
     body_limit_mb: int = Field(default=32, ge=1, le=1024)
+    log_prompts: bool = Field(
+        default=False, description="Request bodies in the access log: clients' texts, in the clear."
+    )
+    cors: CorsEntry | None = Field(default=None, description="Web pages that may use the router.")
+    tls: TlsEntry | None = Field(default=None, description="Clients come by HTTPS.")
+    traces: TracesEntry | None = Field(default=None, description="Spans of requests.")
     timeouts: TimeoutEntry = TimeoutEntry()
     drain_s: float = Field(
         default=0,

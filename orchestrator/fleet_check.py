@@ -27,6 +27,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def _problems(fleet: Fleet) -> Iterator[Problem]:
+    yield from _names(fleet)
     yield from _versions(fleet)
     yield from _environments(fleet)
     yield from _workers(fleet)
@@ -34,6 +35,18 @@ def _problems(fleet: Fleet) -> Iterator[Problem]:
     yield from _types(fleet)
     yield from _routes(fleet)
     yield from _refuges(fleet)
+
+
+def _names(fleet: Fleet) -> Iterator[Problem]:
+    """A name that clients send means one model."""
+    seen = {model: f"models.{model}" for model in fleet.models}
+    for model, entry in fleet.models.items():
+        for index, name in enumerate(entry.names):
+            path: Path = ("models", model, "names", index)
+            if name in seen:
+                message = f"{name!r} is {seen[name]} already"
+                yield Problem(path, message, "give each name to one model", code="name-twice")
+            seen.setdefault(name, f"models.{model}.names[{index}]")
 
 
 def _workers(fleet: Fleet) -> Iterator[Problem]:

@@ -23,9 +23,11 @@ class Front:
             timeouts=generation.config.timeouts,
             body_limit=generation.config.body_limit,
             group=group,
-            loop=generation.loop,
+            loop=generation.equipment.turn.loop,
+            turn=generation.equipment.turn,
             request_prefix=b"dg-" + os.urandom(6).hex().encode(),
         )
+        self._tls = generation.equipment.tls
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
 
@@ -44,7 +46,19 @@ class Front:
     async def listen(self, listener: socket.socket) -> asyncio.Server:
         """Accepts clients from now on."""
         service = self.service
-        return await service.loop.create_server(lambda: ClientConnection(service), sock=listener)
+
+        def connect() -> ClientConnection:
+            return ClientConnection(service)
+
+        if self._tls is None:
+            return await service.loop.create_server(connect, sock=listener)
+        return await service.loop.create_server(
+            connect,
+            sock=listener,
+            ssl=self._tls,
+            ssl_handshake_timeout=service.timeouts.handshake_s,
+            ssl_shutdown_timeout=service.timeouts.keep_alive_s,
+        )
 
     async def serve(self, server: asyncio.Server) -> None:
         """Serves until cancelled or stopped; then running requests may finish."""

@@ -1,12 +1,12 @@
 """Generation: one reading of the files made ready for requests, and how the next one follows it."""
 
-import asyncio
 from dataclasses import dataclass
 
 from orchestrator.answer import AnswerHeads
 from orchestrator.classify import Classifier
 from orchestrator.configuration import RouterConfig
 from orchestrator.dispatch import Dispatch
+from orchestrator.equipment import Equipment
 from orchestrator.pool import Pools, Upstream
 from orchestrator.standing import Standing
 from orchestrator.tally import Tally
@@ -20,7 +20,7 @@ class Generation:
     config: RouterConfig
     dispatch: Dispatch
     network: dict[str, Connections]
-    loop: asyncio.AbstractEventLoop
+    equipment: Equipment
     heads: AnswerHeads
 
     @property
@@ -32,24 +32,26 @@ class Generation:
         return self.dispatch.tally
 
     @classmethod
-    def first(cls, config: RouterConfig, loop: asyncio.AbstractEventLoop) -> "Generation":
+    def first(cls, config: RouterConfig, equipment: Equipment) -> "Generation":
         """The one that a router starts with."""
-        heads = AnswerHeads()
-        network = {u.name: Connections(u.host, u.port, loop, heads) for u in config.upstreams}
-        return cls(config, _dispatch(config, Tally()), network, loop, heads)
+        heads = AnswerHeads(config.cors is not None)
+        network = {u.name: _connections(u, equipment, heads) for u in config.upstreams}
+        return cls(config, _dispatch(config, equipment, Tally()), network, equipment, heads)
 
     def next(self, config: RouterConfig) -> "Generation":
         """The one after this, beside it: workers that stay keep their connections.
 
         Nothing of this generation changes until `take_over`.
         """
+        equipment, heads = self.equipment, self.heads
+        if (config.cors is None) != (self.config.cors is None):
+            heads = AnswerHeads(config.cors is not None)
         network = {
-            u.name: self.network[u.name]
-            if self._has(u)
-            else Connections(u.host, u.port, self.loop, self.heads)
+            u.name: self.network[u.name] if self._has(u) else _connections(u, equipment, heads)
             for u in config.upstreams
         }
-        return Generation(config, _dispatch(config, self.tally), network, self.loop, self.heads)
+        dispatch = _dispatch(config, equipment, self.tally)
+        return Generation(config, dispatch, network, equipment, heads)
 
     def newcomers(self, before: "Generation") -> tuple[str, ...]:
         """Workers that were not there before, or elsewhere."""
@@ -65,17 +67,35 @@ class Generation:
         """
         stay = self.network.keys() - set(self.newcomers(before))
         self.standing.take_over(before.standing, stay)
+        self.equipment.renew(self.config)
         for name, connections in before.network.items():
-            if name not in stay:
+            if name in stay:
+                connections.heads = self.heads
+            else:
                 connections.close()
 
     def _has(self, upstream: Upstream) -> bool:
         found = self.standing.upstreams.get(upstream.name)
-        return found is not None and (found.host, found.port) == (upstream.host, upstream.port)
+        return found is not None and _address(found) == _address(upstream)
 
 
-def _dispatch(config: RouterConfig, tally: Tally) -> Dispatch:
-    standing = Standing(Pools(config.upstreams, config.models))
+def _address(upstream: Upstream) -> tuple[str, int, bool]:
+    return upstream.host, upstream.port, upstream.is_secure
+
+
+def _connections(upstream: Upstream, equipment: Equipment, heads: AnswerHeads) -> Connections:
+    trust = equipment.trust if upstream.is_secure else None
+    return Connections(upstream.host, upstream.port, equipment.turn, heads, trust)
+
+
+def _dispatch(config: RouterConfig, equipment: Equipment, tally: Tally) -> Dispatch:
     return Dispatch(
-        Classifier(config.rules), config.routes, standing, config.type_header, tally=tally
+        Classifier(config.rules),
+        config.routes,
+        Standing(Pools(config.upstreams, config.models, config.names)),
+        config.type_header,
+        tally=tally,
+        access=equipment.access(config),
+        cors=config.cors,
+        tracer=equipment.tracer,
     )

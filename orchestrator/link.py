@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from orchestrator.configuration import RouterConfig
-from orchestrator.tally import Tally
+from orchestrator.counts import Counts
 
 _SIZE = 8  # bytes before each message
 
@@ -38,6 +38,11 @@ class Tell:
 
 
 @dataclass(frozen=True)
+class Reopen:
+    """Go on in the file that has the access log's name now."""
+
+
+@dataclass(frozen=True)
 class Stop:
     """End; said twice, at once."""
 
@@ -57,7 +62,7 @@ class Serving:
 class Told:
     """All that was counted since the process began."""
 
-    tally: Tally
+    counts: Counts
 
 
 @dataclass(frozen=True)

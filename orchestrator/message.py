@@ -73,31 +73,41 @@ class Incoming:
         "target",
     )
 
-    def __init__(self, method: bytes, target: bytes, headers: Sequence[Header]) -> None:
-        self.method = method.decode("ascii")
+    def __init__(  # noqa: PLR0913  a record that is made for every request
+        self,
+        method: str,
+        target: bytes,
+        path: str,
+        lines: bytes,
+        credentials: bytes,
+        named: dict[bytes, bytes],
+        hosts: int,
+    ) -> None:
+        self.method = method
         self.target = target
-        self.path = (target.partition(b"?")[0] if b"?" in target else target).decode("latin-1")
+        self.path = path
+        self.lines = lines
+        self.credentials = credentials
+        self.named = named
+        self.hosts = hosts
         self.body = b""
         self.keep_alive = True
         self.is_http10 = False
-        self.hosts = 0
-        self.credentials = b""
-        self.named: dict[bytes, bytes] = {}
-        self._sort(headers, frozenset())
 
     def with_body(self, body: bytes) -> "Incoming":
-        """The same head before another body; neither is changed later."""
-        other = Incoming.__new__(Incoming)
-        other.method = self.method
-        other.target = self.target
-        other.path = self.path
+        """The same head before another body; what both share is not changed later."""
+        other = Incoming(
+            self.method,
+            self.target,
+            self.path,
+            self.lines,
+            self.credentials,
+            self.named,
+            self.hosts,
+        )
         other.body = body
         other.keep_alive = self.keep_alive
         other.is_http10 = self.is_http10
-        other.hosts = self.hosts
-        other.credentials = self.credentials
-        other.named = self.named
-        other.lines = self.lines
         return other
 
     def header(self, name: bytes) -> str | None:
@@ -111,7 +121,7 @@ class Incoming:
         `is_trusted`: the client's credentials are for the engine.
         """
         return b"%b %b HTTP/1.1\r\nhost: %b\r\n%b%b%bcontent-length: %d\r\n\r\n" % (
-            self.method.encode(),
+            b"POST" if self.method == "POST" else self.method.encode(),
             self.target,
             host,
             self.lines,
@@ -120,44 +130,52 @@ class Incoming:
             len(self.body),
         )
 
-    def _sort(self, headers: Sequence[Header], gone: frozenset[bytes]) -> None:
-        """Sorts headers by their fate; `gone` are names that Connection declared hop-by-hop."""
-        lines: list[bytes] = []
-        for name, value in headers:
-            key, fate = fate_of(name)
-            if fate == "kept":
-                if key not in gone:
-                    lines += (name, b": ", value, b"\r\n")
-            elif fate == "hop":
-                continue
-            elif fate == "options":
-                options = connection_options(value)
-                if not options <= gone:
-                    self.named, self.credentials, self.hosts = {}, b"", 0
-                    return self._sort(headers, gone | options)
-            else:
-                self._note(name, key, value, fate, lines)
-        self.lines = b"".join(lines)
-        return None
 
-    def _note(self, name: bytes, key: bytes, value: bytes, fate: Fate, lines: list[bytes]) -> None:
-        self.named[key] = value
-        if fate == "credential":
-            self.credentials += b"%b: %b\r\n" % (name, value)
-        elif fate == "noted":
-            lines += (name, b": ", value, b"\r\n")
-        elif key == b"host":
-            self.hosts += 1
+def read_head(method: bytes, target: bytes, headers: Sequence[Header]) -> Incoming:
+    """A request by its head, whose framing a parser has found valid."""
+    path = target.partition(b"?")[0] if b"?" in target else target
+    gone = _named_by_connection(headers)
+    lines: list[bytes] = []
+    credentials: list[bytes] = []
+    named: dict[bytes, bytes] = {}
+    hosts = 0
+    for name, value in headers:
+        key, fate = fate_of(name)
+        if fate == "kept":
+            if key not in gone:
+                lines += (name, b": ", value, b"\r\n")
+        elif fate != "hop" and fate != "options":
+            named[key] = value
+            hosts += key == b"host"
+            if fate == "credential" or fate == "noted":
+                kept = credentials if fate == "credential" else lines
+                kept += (name, b": ", value, b"\r\n")
+    return Incoming(
+        method.decode("ascii"),
+        target,
+        path.decode("latin-1"),
+        b"".join(lines),
+        b"".join(credentials),
+        named,
+        hosts,
+    )
+
+
+def _named_by_connection(headers: Sequence[Header]) -> frozenset[bytes]:
+    values = [value for name, value in headers if fate_of(name)[1] == "options"]
+    return frozenset[bytes]().union(*(connection_options(value) for value in values))
 
 
 def own_answer(
     status: int, body: bytes, added: bytes, keep_alive: bool, has_body: bool = True
 ) -> bytes:
-    """A whole JSON answer of the router's own; `has_body` is false for HEAD."""
+    """A whole JSON answer of the router's own; `has_body` is false for HEAD. A 204 has no body."""
     last = b"" if keep_alive else b"connection: close\r\n"
     phrase = HTTPStatus(status).phrase.encode()
-    head = b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\n" % (status, phrase)
-    size = b"content-length: %d\r\n" % len(body)
+    head = b"HTTP/1.1 %d %b\r\n" % (status, phrase)
+    if status == HTTPStatus.NO_CONTENT:  # RFC 9110, 8.6: without a length
+        return head + added + last + b"\r\n"
+    size = b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body)
     return head + size + added + last + b"\r\n" + (body if has_body else b"")
 
 
@@ -170,6 +188,11 @@ def refusal_answer(
     if refusal.retry_after_s is not None:
         added += b"retry-after: %d\r\n" % refusal.retry_after_s
     return own_answer(refusal.status, refusal.body(), added, keep_alive, has_body)
+
+
+def body_size(answer: bytes) -> int:
+    """Bytes of a whole answer's body."""
+    return len(answer) - answer.index(b"\r\n\r\n") - 4
 
 
 def own_headers(values: Iterable[tuple[str, str]]) -> bytes:

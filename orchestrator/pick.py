@@ -67,7 +67,16 @@ class Choice:
 class Step:
     """A hop of a route for one model, with its pools found. `share` is in 2**64ths."""
 
-    __slots__ = ("affinity", "crossover", "label", "pools", "profile", "share", "shared")
+    __slots__ = (
+        "affinity",
+        "crossover",
+        "kind",
+        "label",
+        "pools",
+        "profile",
+        "share",
+        "shared",
+    )
 
     def __init__(self, label: str, profile: str, pools: Sequence[Pool], hop: Hop | None) -> None:
         self.label = label
@@ -77,13 +86,14 @@ class Step:
         self.crossover = _crossover(hop, self.pools)
         self.share = None if hop is None or hop.share is None else int(hop.share * 2**64)
         self.affinity = hop is not None and hop.affinity
+        self.kind = "refuge" if hop is None else "preferred"
 
 
 class Routes:
     """The routes of all types, made ready for each model."""
 
     def __init__(self, routes: Mapping[str, tuple[Hop, ...]], pools: Pools) -> None:
-        self.models = pools.models
+        self.names = pools.names
         self.only = pools.models[0] if len(pools.models) == 1 else None
         self._pools = pools
         self._steps: dict[tuple[str, str], tuple[Step, ...]] = {}
@@ -122,10 +132,8 @@ def pick(routes: Routes, facts: Facts, failed: str | None = None) -> Choice | Re
 
     `failed` was just tried in vain.
     """
-    model = facts.model
+    model = routes.only if facts.model is None else routes.names.get(facts.model)
     if model is None:
-        model = routes.only
-    if model is None or model not in routes.models:
         return _no_model(routes, facts)
     left: list[Obstacle] = []
     for step in routes.steps(facts.type, model):
@@ -153,8 +161,7 @@ def _from_step(step: Step, facts: Facts, failed: str | None) -> Choice | Obstacl
     if least is None:
         return _why_none(step, facts, failed)
     load, name, pool = least
-    kind = "refuge" if step.label is REFUGE else "preferred"
-    return Choice(pool.by_name[name], pool, step.label, load, pool.in_flight, kind)
+    return Choice(pool.by_name[name], pool, step.label, load, pool.in_flight, step.kind)
 
 
 def _least_loaded(
@@ -169,7 +176,7 @@ def _least_loaded(
             name = pool.least(cell, failed)
             if name is None:
                 continue
-            load = cell.ranks.load(name)
+            load = pool.loads[name]
             if (best is None or load < best[0]) and (cell.most is None or load < cell.most):
                 best = load, name, pool
     return best
@@ -249,7 +256,7 @@ def _cell_obstacle(cell: Cell, pool: Pool, facts: Facts) -> Obstacle | None:
 
 
 def _no_model(routes: Routes, facts: Facts) -> Refusal:
-    served = ", ".join(routes.models)
+    served = ", ".join(routes.names)
     if facts.model is None:
         message = f"the request names no model; served are: {served}"
         return Refusal(400, message, None, "model")

@@ -38,6 +38,7 @@ class Upstream:
     refused: str | None
     in_flight_limit: int | None = None
     answer_counts: Mapping[str, str] = field(default_factory=dict)  # Adapter.ANSWER_COUNTS
+    is_secure: bool = False  # HTTPS
 
 
 class Cell:
@@ -189,8 +190,8 @@ class Pool:
     def _place(self, name: str, load: int) -> None:
         self.loads[name] = load
         cell = self._cell_of.get(name)
-        if cell is not None and name in cell.ranks:
-            cell.ranks.place(name, load)
+        if cell is not None:
+            cell.ranks.move(name, load)
 
     def set_state(self, name: str, state: str) -> None:
         """Only workers that are ready are found by `pick`."""
@@ -219,11 +220,18 @@ class Pool:
 class Pools:
     """All workers, grouped once."""
 
-    def __init__(self, upstreams: Iterable[Upstream], models: Iterable[str]) -> None:
+    def __init__(
+        self,
+        upstreams: Iterable[Upstream],
+        models: Iterable[str],
+        names: Mapping[str, str] | None = None,
+    ) -> None:
         groups: dict[tuple[str, str], list[Upstream]] = {}
         for upstream in upstreams:
             groups.setdefault((upstream.model, upstream.profile), []).append(upstream)
         self.models = tuple(models)
+        # Every name that clients may send, and the model that it means.
+        self.names = {**{model: model for model in self.models}, **(names or {})}
         self._pools = {key: Pool(group) for key, group in groups.items()}
 
     def __iter__(self) -> Iterator[Pool]:

@@ -15,15 +15,16 @@ from orchestrator.addition import added
 from orchestrator.child_process import ChildProcess, within
 from orchestrator.configuration import RouterConfig
 from orchestrator.control import Control
+from orchestrator.counts import Counts
+from orchestrator.equipment import Equipment
 from orchestrator.errors import InputError, OrchestratorError
 from orchestrator.front import listening_socket
 from orchestrator.generation import Generation
 from orchestrator.ledger import COLUMNS, Ledger
-from orchestrator.link import Begin, Down, States
+from orchestrator.link import Begin, Down, Reopen, States
 from orchestrator.reload import Watched
 from orchestrator.share import Sharing
 from orchestrator.start import on_signals, prepare_process
-from orchestrator.tally import Tally
 
 LOG = logging.getLogger("draftgate.router")
 
@@ -42,12 +43,13 @@ class Parent:
         self.port = config.listen[1]
         self._host = config.listen[0]
         self._ledger = Ledger.create(count)
-        first = Generation.first(config, asyncio.get_running_loop())
-        self.control = Control(first, watched, self._take, self._refresh)
+        self._counts = self._dead = Counts()  # of all; of those that are no more
+        quiet = replace(config, access_log=None, traces=None)  # who answers has these
+        first = Generation.first(config, Equipment(quiet, asyncio.get_running_loop()))
+        self.control = Control(first, watched, self._take, lambda: self._counts, self._refresh)
         self._children = [ChildProcess(row, self._ledger, self._down) for row in range(count)]
         self._number = 0
         self._sharing: Sharing | None = None
-        self._dead = Tally()  # what processes counted that are no more
         self._stopping = asyncio.Event()
         self._problem = ""
 
@@ -73,6 +75,12 @@ class Parent:
         for child in self._children:
             child.stop()
 
+    def hang_up(self) -> None:
+        """Goes on with the files that have the names now: the access log, and all that is read."""
+        for child in self._children:
+            child.send(Reopen())
+        self.control.ask()
+
     async def _run_children(self, group: asyncio.TaskGroup) -> None:
         keeping = [group.create_task(self._keep(child)) for child in self._children]
         watching = group.create_task(self._watch())
@@ -94,7 +102,8 @@ class Parent:
             self.stop()
             return
         config = self.control.current.config
-        LOG.info("listening on %s:%d", config.listen[0], self.port)
+        suffix = ", TLS" if config.tls else ""
+        LOG.info("listening on %s:%d%s", config.listen[0], self.port, suffix)
         LOG.info("serving with %d processes", len(self._children))
         if config.admin:
             LOG.info("admin on %s:%d", config.admin[0], self.control.admin_port)
@@ -172,15 +181,16 @@ class Parent:
     def _bury(self, child: ChildProcess) -> None:
         """Its requests are gone, its counts are not."""
         self._ledger.clear_row(child.row)
-        self._dead, child.tally = added(self._dead, child.tally), Tally()
+        self._dead, child.counts = added(self._dead, child.counts), Counts()
 
     async def _refresh(self) -> None:
         """Brings counts and loads up to date, for the admin port."""
         await within(TELL_S, [child.tell() for child in self._children])
         total = self._dead
         for child in self._children:
-            total = added(total, child.tally)
-        self.control.current.dispatch.tally = total
+            total = added(total, child.counts)
+        self._counts = total
+        self.control.current.dispatch.tally = total.tally
         if self._sharing is not None:
             self._sharing.refresh()
 
@@ -211,7 +221,7 @@ def reserved(address: tuple[str, int]) -> tuple[socket.socket, int]:
 
 async def _serve_until_signal(config: RouterConfig, watched: Watched, count: int) -> None:
     parent = Parent(config, watched, count)
-    on_signals(parent.stop, parent.control.ask)
+    on_signals(parent.stop, parent.hang_up)
     await parent.serve()
 
 

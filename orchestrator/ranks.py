@@ -21,10 +21,17 @@ class Ranks:
     def __contains__(self, name: str) -> bool:
         return name in self._level_of
 
+    def move(self, name: str, load: int) -> None:
+        """Places a name anew, if it is there."""
+        if name in self._level_of:
+            self.place(name, load)
+
     def place(self, name: str, load: int) -> None:
         """Adds a name, or moves it to the end of those with the same load."""
-        self.remove(name)
         levels = self._levels
+        before = self._level_of.get(name)
+        if before is not None:
+            del levels[before][name]
         while len(levels) <= load:
             levels.append(OrderedDict())
         levels[load][name] = None

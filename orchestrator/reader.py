@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import httptools
 
-from orchestrator.message import Header, Incoming
+from orchestrator.message import Header, Incoming, read_head
 from orchestrator.refusal import Refusal
 
 HEAD_LIMIT = 64 * 1024  # bytes of target, header names and values
@@ -43,15 +43,17 @@ class Heads:
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, bytes], Incoming] = {}
 
-    def find(self, data: bytes) -> tuple[Incoming, int, int] | None:
-        """The known head that the data begins with, and its body's beginning and length."""
+    def find(self, data: bytes) -> Incoming | None:
+        """The request that the data are, whole and no more, where its head is known."""
         end = data.find(b"\r\n\r\n") + 4
         length = _LENGTH.search(data, 0, end)
         if length is None:
             return None
         start, stop = length.span(1)
         known = self._known.get((data[:start], data[stop:end]))
-        return None if known is None else (known, end, int(length[1]))
+        if known is None or len(data) != end + int(data[start:stop]):
+            return None
+        return known.with_body(data[end:])
 
     def learn(self, data: bytes, incoming: Incoming) -> None:
         """Remembers a head that llhttp read from the beginning of the data."""
@@ -111,8 +113,6 @@ class RequestReader:
             self._take_body(data)
             return
         is_start = self.phase == "idle"
-        if is_start and self._repeats(data):
-            return
         seen = len(self.ready)
         try:
             self._parser.feed_data(data)
@@ -127,23 +127,21 @@ class RequestReader:
             elif is_start and len(self.ready) == seen + 1:
                 self._learn(data)
 
-    def _repeats(self, data: bytes) -> bool:
-        """Takes data that are one whole request with a known head."""
-        found = self._heads.find(data)
-        if found is None:
-            return False
-        known, end, length = found
-        if len(data) != end + length or length > self._body_limit:
-            return False
-        self.backlog += length
-        self.ready.append(known.with_body(data[end:]))
-        return True
-
     def _learn(self, data: bytes) -> None:
         """From data that were one whole request, of a connection that goes on."""
         item = self.ready[-1]
         if isinstance(item, Incoming) and item.keep_alive and not self._is_deaf:
             self._heads.learn(data, item)
+
+    def whole(self, data: bytes) -> Incoming | None:
+        """The request that the data are, where nothing else is under way and its head is known.
+
+        It is then read, and does not go through `ready`. Most requests are such.
+        """
+        if self._is_deaf or self.ready or self.phase != "idle":
+            return None
+        known = self._heads.find(data)
+        return known if known is not None and len(known.body) <= self._body_limit else None
 
     def take(self) -> Incoming | Refusal:
         """The next request or refusal."""
@@ -183,7 +181,7 @@ class RequestReader:
         self._target, self._headers = b"", []  # trailers come there; they are not forwarded
         if not target.startswith(b"/"):
             target = _origin_form(target)
-        incoming = self._incoming = Incoming(parser.get_method(), target, headers)
+        incoming = self._incoming = read_head(parser.get_method(), target, headers)
         self.phase = "body"
         if _size(headers) + len(target) > HEAD_LIMIT:
             raise _Refused(_too_large())

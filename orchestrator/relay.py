@@ -10,7 +10,7 @@ from typing import Protocol
 from orchestrator.answer import AnswerHead
 from orchestrator.dechunk import Dechunker
 from orchestrator.dispatch import Order, Outcome
-from orchestrator.message import refusal_answer
+from orchestrator.message import body_size, refusal_answer
 from orchestrator.pick import Choice
 from orchestrator.refusal import Refusal
 from orchestrator.service import Service
@@ -21,6 +21,8 @@ CLIENT_CLOSED = 499  # nginx's number for a client that left
 
 class Client(Protocol):
     """The client's connection, as its relay sees it."""
+
+    peer: tuple[str | None, int | None]
 
     def write(self, data: bytes) -> None:
         """Sends bytes; the relay is told to pause when too many wait."""
@@ -52,6 +54,7 @@ class Relay(Receiver):
         "_keep_alive",
         "_last",
         "_order",
+        "_request_id",
         "_sent",
         "_service",
         "_started_at",
@@ -62,7 +65,7 @@ class Relay(Receiver):
         self._service = service
         self._dispatch = service.dispatch  # a reload concerns only what comes after it
         self._client = client
-        self._write = client.write
+        self._write = client.write  # for every piece of an answer
         self._order = order
         self._started_at = service.loop.time()
         self._deadline = self._started_at + service.timeouts.first_byte_s
@@ -74,6 +77,7 @@ class Relay(Receiver):
         self._dechunker: Dechunker | None = None
         self._keep_alive = order.incoming.keep_alive
         self._first_at = 0.0
+        self._request_id = order.incoming.named.get(b"x-request-id", b"")
         self._last = (b"", b"")  # pieces of the answer, as they came
         self._sent = 0
         self._is_heard = False
@@ -194,11 +198,13 @@ class Relay(Receiver):
         self._connection = connection
         incoming = self._order.incoming
         named = incoming.named
-        request_id = named.get(b"x-request-id")
-        if request_id is None:
-            request_id = b"%b-%d" % (self._service.request_prefix, next(self._service.numbers))
-        added = b"x-request-id: %b\r\n" % request_id
-        if b"traceparent" in named:
+        if not self._request_id:
+            number = next(self._service.numbers)
+            self._request_id = b"%b-%d" % (self._service.request_prefix, number)
+        added = b"x-request-id: %b\r\n" % self._request_id
+        if self._order.trace is not None:
+            added += b"traceparent: %b\r\n" % self._order.trace.header
+        elif b"traceparent" in named:
             added += b"traceparent: %b\r\n" % named[b"traceparent"]
         connection.send(self, incoming.forward(connections.host_header, added), incoming.body)
 
@@ -236,7 +242,7 @@ class Relay(Receiver):
         keep_alive = self._keep_alive and not self._service.is_stopping
         added = self._dispatch.headers(self._order, self._choice)
         data = refusal_answer(refusal, added, keep_alive)
-        self._sent = len(data)
+        self._sent = body_size(data)
         self._write(data)
         self._end(refusal.status, end)
         self._client.finish(keep_alive)
@@ -259,7 +265,10 @@ class Relay(Receiver):
         if choice is not None:
             choice.pool.add(choice.upstream.name, -1)
         seconds = self._service.loop.time() - self._started_at
-        outcome = Outcome(status, seconds, self._sent, end)
+        retries = 1 if self._is_retry else 0
+        outcome = Outcome(
+            status, seconds, self._sent, end, self._client.peer, self._request_id, retries
+        )
         if self._first_at:
             outcome.first_byte_s = self._first_at - self._started_at
         if choice is not None and self._head is not None:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from orchestrator.dispatch import Dispatch
 from orchestrator.reader import Heads
+from orchestrator.turn import Turn
 from orchestrator.upstream import Connections
 
 LOG = logging.getLogger("draftgate.router")
@@ -21,6 +22,7 @@ class Timeouts:
     connect_s: float = 5.0
     first_byte_s: float = 600.0
     stream_s: float = 300.0
+    handshake_s: float = 10.0
     head_s: float = 30.0
     body_s: float = 60.0
     keep_alive_s: float = 75.0
@@ -60,6 +62,7 @@ class Service:
     body_limit: int
     group: asyncio.TaskGroup
     loop: asyncio.AbstractEventLoop
+    turn: Turn
     request_prefix: bytes
     clients: set[Sweepable] = field(default_factory=set)
     is_stopping: bool = False  # answers say `connection: close`

@@ -1,17 +1,21 @@
 """Upstream: connections to one worker, kept alive and used again; answers stay raw bytes."""
 
 import asyncio
+import ssl
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, cast
 
 import httptools
 
 from orchestrator.answer import AnswerHead, AnswerHeads
+from orchestrator.turn import Turn
 
 # uvicorn, which most engines use, closes an idle connection after 5 s.
 IDLE_S = 4.0
 # A kept connection that the engine had closed says so at once; later, the engine had the request.
 STALE_S = 1.0
+
+HTTPS = 443  # its port, which a Host header leaves out
 
 _HEAD_LIMIT = 64 * 1024
 _SMALL = 64 * 1024  # a copy is cheaper than a second write
@@ -99,11 +103,12 @@ class Connection(asyncio.Protocol):
         self._is_whole = False
         self._uses += 1
         self._sent_at = self._loop.time()
+        turn = self._pool.turn
         if len(body) < _SMALL:
-            self._transport.write(head + body)
+            turn.write(self._transport, head + body)
         else:
-            self._transport.write(head)
-            self._transport.write(body)
+            turn.write(self._transport, head)
+            turn.write(self._transport, body)
 
     def abort(self) -> None:
         """Drops the connection, so that the engine sees its client go; nobody is told."""
@@ -130,6 +135,13 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
 
     def data_received(self, data: bytes) -> None:
+        if self._head is None:
+            self._pool.turn.bring(self, data)
+        else:  # more of a body: there is nothing to decide
+            self.take(data)
+
+    def take(self, data: bytes) -> None:
+        """Looks at bytes that came."""
         receiver = self._receiver
         if receiver is None:  # nobody asked
             self._transport.abort()
@@ -228,12 +240,16 @@ class Connections:
         self,
         host: str,
         port: int,
-        loop: asyncio.AbstractEventLoop,
-        heads: AnswerHeads | None = None,
+        turn: Turn,
+        heads: AnswerHeads,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        self.loop = loop
-        self.heads = heads or AnswerHeads()
-        self.host_header = f"[{host}]:{port}".encode() if ":" in host else f"{host}:{port}".encode()
+        self.turn = turn
+        self.loop = turn.loop
+        self.heads = heads
+        name = f"[{host}]" if ":" in host else host
+        self.host_header = (name if tls and port == HTTPS else f"{name}:{port}").encode()
+        self._tls = tls
         self._host = host
         self._port = port
         self._idle: dict[Connection, None] = {}
@@ -254,7 +270,7 @@ class Connections:
         """A new connection. Raises OSError, TimeoutError included."""
         async with asyncio.timeout(timeout_s):
             _, connection = await self.loop.create_connection(
-                lambda: Connection(self), self._host, self._port
+                lambda: Connection(self), self._host, self._port, ssl=self._tls
             )
         if connection.is_closing:
             raise ConnectionResetError("the connection was closed at once")

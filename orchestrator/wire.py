@@ -11,6 +11,7 @@ from adapters.contract import Adapter
 from adapters.exchange import Call, Conversation, EngineAnswerError, Reply
 from adapters.metric import read_metrics
 from orchestrator.errors import EngineError, EngineGoneError
+from orchestrator.tls import engine_trust
 
 T = TypeVar("T")
 
@@ -34,7 +35,12 @@ def engine_client(url: str, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> httpx
     if key:
         headers["authorization"] = f"Bearer {key}"
     return httpx.AsyncClient(
-        base_url=url, timeout=timeout, trust_env=False, headers=headers, limits=_LIMITS
+        base_url=url,
+        timeout=timeout,
+        trust_env=False,
+        headers=headers,
+        limits=_LIMITS,
+        verify=engine_trust() if url.startswith("https:") else True,
     )
 
 

@@ -139,7 +139,7 @@ class _Show:
     async def _steps(self) -> None:
         await self._gate()
         fleet = self.deployment.require()
-        config = router_config(self.deployment, self.supervisor.folder)
+        config = replace(router_config(self.deployment, self.supervisor.folder), tls=None)
         router = Router(config)
         serving = asyncio.ensure_future(router.serve())
         try:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from orchestrator.access_log import OFF
 from orchestrator.app import FleetSource
 from orchestrator.configuration import RouterConfig
 from orchestrator.errors import InputError
@@ -29,13 +30,14 @@ from orchestrator.router import run_router
     help="Processes that share the port, each on a core of its own.",
 )
 @click.option(
-    "--access-log/--no-access-log",
-    default=True,
+    "--access-log",
+    metavar="PATH|-|off",
+    default="-",
     show_default=True,
-    help="A line a request on standard error; never prompt text.",
+    help="JSON lines, one a request; - is standard error, in short form on a terminal.",
 )
 def command(
-    fleet: Path, listen: str | None, admin: str | None, processes: int, access_log: bool
+    fleet: Path, listen: str | None, admin: str | None, processes: int, access_log: str
 ) -> int:
     """Route requests to a fleet's workers by type and load, until ctrl-C.
 
@@ -45,7 +47,12 @@ def command(
     at, admin_at = _address(listen), _address(admin)
 
     def change(read: RouterConfig) -> RouterConfig:
-        read = replace(read, listen=at or read.listen, admin=admin_at or read.admin)
+        read = replace(
+            read,
+            listen=at or read.listen,
+            admin=admin_at or read.admin,
+            access_log=None if access_log == OFF else access_log,
+        )
         return read if processes == 1 else checked(read)
 
     source = FleetSource(fleet, str(fleet), change)
@@ -53,7 +60,6 @@ def command(
     config = reading.require()
     show_warnings(reading.problems)
     logging.getLogger("draftgate").setLevel(logging.INFO)
-    logging.getLogger("draftgate.access").disabled = not access_log
     for upstream in config.upstreams:
         admitted = f"not routed to: {upstream.refused}" if upstream.refused else "admitted"
         click.echo(f"{upstream.name:16}{upstream.profile:16}{admitted}")

@@ -306,9 +306,12 @@ def test_limits_types_and_the_type_header() -> None:
                 assert (await worker_for(ask("hello"))).worker == "plain-0"
                 named = await worker_for(ask("hello"), x_draftgate_type="code_edit")
                 assert named.worker == "edit-0"
-                unknown = await worker_for(ask(), x_draftgate_type="poem")
-                assert unknown.status == 400
-                assert "code_edit, chat, default" in unknown.json()["error"]["message"]
+                in_body = await worker_for(ask("hello", metadata={"draftgate_type": "code_edit"}))
+                assert in_body.worker == "edit-0"
+                for kind in ("poem", "other"):
+                    unknown = await worker_for(ask(), x_draftgate_type=kind)
+                    assert unknown.status == 400
+                    assert "code_edit, chat, default" in unknown.json()["error"]["message"]
 
     run(scenario)
 
@@ -424,8 +427,10 @@ def test_the_admin_port_tells_what_happened() -> None:
 
 
 PROGRAM = """
+import sys
 from orchestrator.router import RouterConfig, run_router
-run_router(RouterConfig((), (), {}, ("small",), ("127.0.0.1", 0), ("127.0.0.1", 0), True, 99, None))
+here = ("127.0.0.1", 0)
+run_router(RouterConfig((), (), {}, ("small",), here, here, True, 99, None, access_log=sys.argv[1]))
 """
 
 
@@ -435,6 +440,7 @@ def test_a_router_process_ends_on_sigterm() -> None:
             sys.executable,
             "-c",
             PROGRAM,
+            "-",
             cwd=FAKE_ENGINE.parents[1],
             stderr=asyncio.subprocess.PIPE,
         )
@@ -443,8 +449,8 @@ def test_a_router_process_ends_on_sigterm() -> None:
         assert line.startswith("listening on 127.0.0.1:")
         reply = await call(int(line.rsplit(":", 1)[1]), "/v1/models")
         process.send_signal(signal.SIGTERM)
-        access = (await process.stderr.read()).decode()
+        *_, access = (await process.stderr.read()).decode().splitlines()
         assert (reply.status, await process.wait()) == (200, 0)
-        assert "\nGET /v1/models type=- profile=- worker=- status=200 end=whole" in access
+        assert json.loads(access)["path"] == "/v1/models"
 
     run(scenario)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from orchestrator.classify import Classifier, classify
-from orchestrator.feature import OVERLAP_WORDS, Features, read_features
+from orchestrator.feature import FeatureReader, Features, read_features
 from orchestrator.type_rule import TypeRule, When
 
 
@@ -39,6 +39,27 @@ def holds(request: Features, **conditions: Any) -> bool:
         ({"prompt": "please fix this"}, {"last_user": r"\bfix\b"}),
         ({"prompt": ["ab", "cd"]}, {"prompt_chars": "==5"}),
         ({"prompt": [1, 2, 3]}, {"prompt_chars": "==0"}),
+        ({"top_p": 0.5}, {"top_p": "<0.9"}),
+        ({"min_p": 0}, {"min_p": "==0"}),
+        ({"n": 4}, {"n": ">1"}),
+        ({}, {"n": "==1"}),
+        ({"max_output_tokens": 5}, {"max_tokens": "==5"}),
+        ({"logprobs": True}, {"logprobs": True}),
+        ({"logprobs": 0}, {"logprobs": True}),  # of the completions API: the tokens' own
+        ({"logprobs": False}, {"logprobs": False}),
+        ({"top_logprobs": 5}, {"logprobs": True}),
+        ({"presence_penalty": 0.5}, {"penalties": True}),
+        ({"repetition_penalty": 1.1}, {"penalties": True}),
+        ({"repetition_penalty": 1, "frequency_penalty": 0}, {"penalties": False}),
+        ({"logit_bias": {"5": 1}}, {"logit_bias": True}),
+        ({"logit_bias": {}}, {"logit_bias": False}),
+        ({"lora": [{"id": 2, "scale": 0.5}]}, {"lora": ("2",)}),
+        ({"lora": [{"id": 2, "scale": 0}]}, {"lora": False}),
+        ({"lora_path": ["sql", "x"]}, {"lora": ("sql",)}),
+        ({"lora_request": {"lora_name": "sql", "lora_int_id": 1}}, {"lora": True}),
+        ({"text": {"format": {"type": "json_schema"}}}, {"response_format": ("json_schema",)}),
+        ({"prompt": "Bitte fasse das für mich zusammen"}, {"language": ("de", "fr")}),
+        ({"prompt": "Bitte fasse das für mich zusammen"}, {"intent": ("edit", "summarize")}),
     ],
 )
 def test_a_condition_holds(request_fields: dict[str, Any], conditions: dict[str, Any]) -> None:
@@ -51,6 +72,12 @@ def test_a_condition_holds(request_fields: dict[str, Any], conditions: dict[str,
         ({}, {"temperature": "<2"}),  # what is not said is not judged
         ({"temperature": "hot"}, {"temperature": "<2"}),
         ({"temperature": True}, {"temperature": "<2"}),
+        ({"temperature": 10**400}, {"temperature": ">0"}),
+        ({"min_p": "0.5"}, {"min_p": ">0"}),
+        ({"lora": "x"}, {"lora": ("y",)}),
+        ({}, {"lora": True}),
+        ({"prompt": "x = 1"}, {"intent": ("edit",)}),
+        ({"prompt": "hello"}, {"language": ("en",)}),
         ({"response_format": "json"}, {"response_format": ("json",)}),
         ({"model": 7}, {"model": ("7",)}),
         ({"stream": "yes"}, {"stream": True}),
@@ -90,16 +117,20 @@ def test_fenced_share() -> None:
     assert chat("ab```cdef", "gh").fenced == pytest.approx(4 / 11)  # open until its message ends
 
 
-def test_overlap_is_the_share_of_repeated_4_grams() -> None:
+def test_overlap_is_the_share_that_repeats() -> None:
+    line = "The quick brown fox jumps over the lazy dog, and the dog does not even wake up. "
     assert chat("one two three").overlap == 0
-    assert chat("a b c d e f g h").overlap == 0
-    assert chat("a b c d a b c d").overlap == pytest.approx(1 / 5)
-    assert chat(*["the quick brown fox jumps"] * 20).overlap > 0.9
+    assert chat(line).overlap == 0
+    assert chat(*[line] * 20).overlap > 0.8
+    assert chat(*[line] * 400).overlap > 0.8  # too long to be decoded
 
 
-def test_overlap_looks_at_a_bounded_beginning() -> None:
-    beginning = " ".join(str(n) for n in range(OVERLAP_WORDS))
-    assert chat(beginning + " same words again and" * 50).overlap == 0
+def test_long_texts_are_estimated_or_looked_at_in_part() -> None:
+    request = chat("ab```" + "c" * 100_000, "é" * 9000 + "```")
+    assert request.prompt_chars == pytest.approx(109_008, rel=0.01)
+    assert request.fenced == pytest.approx(0.5, abs=0.01)
+    assert request.last_user is not None
+    assert len(request.last_user) < 9000
 
 
 @pytest.mark.parametrize(
@@ -110,9 +141,13 @@ def test_overlap_looks_at_a_bounded_beginning() -> None:
         ("a" * 50, True),
     ],
 )  # fmt: skip
-def test_set_fields(value: Any, is_set: bool) -> None:
-    found = features(min_p=value, other=1).set_among(frozenset({"min_p", "logit_bias"}))
-    assert found == (frozenset({"min_p"}) if is_set else frozenset())
+@pytest.mark.parametrize("name", ["min_p", "logit_bias", "speculative.n_max", "response_format"])
+def test_set_fields(name: str, value: Any, is_set: bool) -> None:
+    wanted = frozenset({name, "min_p", "logit_bias"})
+    expected = frozenset({name}) if is_set else frozenset()
+    source = json.dumps({name: value, "other": 1}).encode()
+    assert read_features(source).set_among(wanted) == expected
+    assert FeatureReader(wanted).features(source).set_among(wanted) == expected
 
 
 def test_an_escaped_name_does_not_hide_a_field() -> None:
@@ -142,7 +177,7 @@ RULES = (
 
 
 def test_the_first_rule_that_matches_decides() -> None:
-    repeated = "fix a b c d a b c d"
+    repeated = "fix: " + "the same eight words stand here once again. " * 3
     request = chat(repeated, response_format={"type": "json_object"})
     assert classify(request, RULES) == ("json", "types[0]: response_format=json_object")
     assert classify(chat(repeated), RULES) == (
@@ -157,10 +192,58 @@ def test_without_a_match_the_type_is_default() -> None:
     assert classify(chat("hello"), RULES[:1]) == ("default", "no type rule matched")
 
 
+@pytest.mark.parametrize("name", ["model", "stream", "temperature", "messages", "max_tokens"])
+def test_a_wrong_field_leaves_the_others(name: str) -> None:
+    fields = {
+        "model": "small",
+        "stream": True,
+        "temperature": 0.5,
+        "max_tokens": 7,
+        "messages": [{"role": "user", "content": "fix it"}],
+    }
+    request = features(**{**fields, name: [{"content": 5, "role": 7}], "min_p": "0.5"})
+    found = (request.model, request.stream, request.temperature, request.max_tokens)
+    expected = [fields[key] for key in ("model", "stream", "temperature", "max_tokens")]
+    wrong = {"model": 0, "stream": 1, "temperature": 2, "max_tokens": 3}.get(name)
+    if wrong is not None:
+        expected[wrong] = False if name == "stream" else None
+    assert list(found) == expected
+    assert request.last_user == ("" if name == "messages" else "fix it")
+    assert request.is_set("min_p")
+    assert request.is_set(name)
+    assert request.get("min_p") == "0.5"
+
+
+def test_of_equal_names_the_last_counts() -> None:
+    assert read_features(b'{"model": "a", "model": "b"}').model == "b"
+    assert read_features(b'{"model": "a", "model": "b", "n": "x"}').model == "b"
+
+
+def test_any_field_can_be_had() -> None:
+    request = features(model="m", seed=7, tools=[1], messages=[{"role": "user"}])
+    given = [request.get(name) for name in ("model", "seed", "tools", "messages", "top_p", "x")]
+    assert given == ["m", 7, [1], [{"role": "user"}], None, None]
+
+
+def test_a_client_may_name_the_type_in_its_metadata() -> None:
+    assert features(metadata={"draftgate_type": "rag", "user": 1}).named_type == "rag"
+    for metadata in ({}, {"draftgate_type": 5}, "rag", None, ["draftgate_type"]):
+        assert features(metadata=metadata).named_type is None
+    assert features().named_type is None
+
+
+def test_turns_of_a_conversation_share_their_head() -> None:
+    first, second = chat("x" * 2000), chat("x" * 2000, "and then?")
+    assert first.head == second.head
+    assert first.head != chat("y" * 2000).head
+    assert features().head is None
+
+
 def test_only_what_a_rule_needs_is_read() -> None:
     request = chat("hello", response_format={"type": "json_object"})
     classify(request, RULES)
     assert "messages" not in vars(request)
+    assert "fields" not in vars(request)
 
 
 def test_the_types_are_known_in_order() -> None:

@@ -99,7 +99,12 @@ def test_a_type_named_twice_may_share_its_route(folder: Path) -> None:
         ("http://a..b:80", False),
         ("http://engine", False),
         ("http://[::1]:8000", True),
-        ("https://10.0.0.7:8000", False),
+        ("https://10.0.0.7:8000", True),
+        ("https://engine.example", True),
+        ("https://[::1]", True),
+        ("https://h/v1", False),
+        ("https://user:secret@h", False),
+        ("ftp://h:21", False),
         ("10.0.0.7:8000", False),
         ("http://", False),
         ("http://h:8000/v1", False),
@@ -273,3 +278,18 @@ def test_hops_of_a_route() -> None:
         Hop(profile="plain", until=Until(in_flight=2)),
     )
     assert fleet.hops("other") == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("[org/small, sql-lora]", None),
+        ("[plain-model, plain-model]", "'plain-model' is models.small.names[0] already"),
+        ("[small]", "'small' is models.small already"),
+    ],
+)
+def test_a_name_means_one_model(folder: Path, names: str, said: str | None) -> None:
+    text = GOOD.replace("models: {small: {", f"models: {{small: {{names: {names}, ")
+    assert text != GOOD
+    found = [str(p.message) for p in problems(folder, text) if p.code == "name-twice"]
+    assert found == ([] if said is None else [said])

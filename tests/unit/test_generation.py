@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.configuration import RouterConfig, needs_restart
+from orchestrator.equipment import Equipment
 from orchestrator.fleet import Hop, Until
 from orchestrator.generation import Generation
 from orchestrator.pick import Choice, Facts, pick
@@ -42,7 +43,7 @@ PLAIN, FAST = upstream("plain-0", "plain", 1), upstream("fast-0", "fast", 2)
 @pytest.fixture
 def first() -> Generation:
     with asyncio.Runner() as runner:
-        made = Generation.first(config(PLAIN, FAST), runner.get_loop())
+        made = Generation.first(config(PLAIN, FAST), Equipment(config(), runner.get_loop()))
     for name in made.standing.upstreams:
         made.standing.mark_up(name)
     return made

@@ -286,3 +286,14 @@ def test_workers_with_all_they_may_have_are_full() -> None:
 def test_a_reason_names_the_first_few_workers_of_many() -> None:
     found = refused(choose(MANY, states={u.name: "starting" for u in MANY}))
     assert "edit-0 is starting, edit-1 is starting, edit-2 is starting, and 5 more" in found.message
+
+
+def test_other_names_of_a_model_lead_to_its_workers() -> None:
+    pools = Pools(PLAIN, ("small",), {"org/small-270m": "small", "sql-lora": "small"})
+    for pool in pools:
+        pool.set_state("plain-0", "ready")
+    routes = Routes({}, pools)
+    for name in ("small", "org/small-270m", "sql-lora"):
+        assert chosen(pick(routes, Facts("chat", name))).upstream.name == "plain-0"
+    message = refused(pick(routes, Facts("chat", "large"))).message
+    assert message.endswith("served are: small, org/small-270m, sql-lora")

@@ -13,6 +13,7 @@ import pytest
 
 from orchestrator import release as module
 from orchestrator.admin import View, admin_app
+from orchestrator.counts import Counts
 from orchestrator.deployment import Deployment
 from orchestrator.dispatch import Dispatch
 from orchestrator.fleet import Fleet
@@ -48,7 +49,7 @@ def release(verdicts: Mapping[str, str]) -> Release:
 def run(scenario: Callable[[httpx.AsyncClient], Awaitable[T]], hooks: Release | None) -> T:
     async def inside() -> T:
         dispatch = Dispatch(None, {}, Workers(Pools((), ())))
-        transport = httpx.ASGITransport(admin_app(View(lambda: dispatch, lambda: hooks)))
+        transport = httpx.ASGITransport(admin_app(View(lambda: dispatch, Counts, lambda: hooks)))
         async with httpx.AsyncClient(transport=transport, base_url="http://admin") as client:
             return await scenario(client)
 
