@@ -48,8 +48,8 @@ class Router:
         """
         try:
             await self._serve()
-        finally:
-            self._equipment.close()
+        finally:  # in a thread: who the last spans are sent to may share our loop
+            await asyncio.to_thread(self._equipment.close)
 
     def stop(self) -> None:
         """Asks `serve` to end; asked twice, it does not wait for running requests."""
