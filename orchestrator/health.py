@@ -12,6 +12,9 @@ from orchestrator.upstream import Connections, Failure, Receiver
 
 LOG = logging.getLogger("draftgate.router")
 
+MOST_CHECKS_PER_S = 250
+_MOST_AT_ONCE = 256  # of the first checks
+
 
 class Check(Receiver):
     """Waits for one answer to a health request."""
@@ -82,9 +85,10 @@ class Health:
 
     def start(self, group: asyncio.TaskGroup) -> None:
         """Watches every worker that is not watched yet."""
-        for name in self._standing.upstreams:
-            if name not in self._tasks:
-                self._tasks[name] = group.create_task(self._watch(name))
+        new = [name for name in self._standing.upstreams if name not in self._tasks]
+        for index, name in enumerate(new):
+            first_s = self._every_s() * (index + 1) / len(new)  # not all at the same moment
+            self._tasks[name] = group.create_task(self._watch(name, first_s))
 
     def stop(self) -> None:
         for task in self._tasks.values():
@@ -104,17 +108,22 @@ class Health:
             self._wake.setdefault(name, asyncio.Event())
         self._standing, self._network, self._timeouts = standing, network, timeouts
 
-    async def _watch(self, name: str) -> None:
+    async def _watch(self, name: str, wait_s: float) -> None:
         """Checks one worker for ever, and at once when it is called ready."""
         wake = self._wake[name]
         while True:
             try:
-                async with asyncio.timeout(self._timeouts.health_every_s):
+                async with asyncio.timeout(wait_s):
                     await wake.wait()
             except TimeoutError:
                 pass
             wake.clear()
             await self.check(self._standing.upstreams[name])
+            wait_s = self._every_s()
+
+    def _every_s(self) -> float:
+        """Checks of thousands of workers would be most of what a router does."""
+        return max(self._timeouts.health_every_s, len(self._wake) / MOST_CHECKS_PER_S)
 
     async def follow(self, states: Callable[[], Mapping[str, str] | None]) -> None:
         """Follows the supervisor's states, where there are any, for ever."""
@@ -131,6 +140,12 @@ class Health:
 
     async def check_all(self, names: Iterable[str] | None = None) -> None:
         """The first check of these workers, side by side; of all, where none are named."""
+        free = asyncio.Semaphore(_MOST_AT_ONCE)
+
+        async def first(name: str) -> None:
+            async with free:
+                await self.check(self._standing.upstreams[name])
+
         async with asyncio.TaskGroup() as group:
             for name in self._standing.upstreams if names is None else names:
-                group.create_task(self.check(self._standing.upstreams[name]))
+                group.create_task(first(name))

@@ -49,6 +49,8 @@ class Standing:
 
     def supervise(self, states: Mapping[str, str]) -> tuple[str, ...]:
         """Takes the supervisor's states; returns the workers that became ready in its eyes."""
+        if states == self._supervised:
+            return ()
         before, self._supervised = self._supervised, dict(states)
         for name in self.upstreams:
             self._combine(name)
