@@ -112,7 +112,8 @@ def draftgate(engine_port: int, folder: Path, workers: int = 2, rules: int = 0) 
         admin=admin,
     )
     fleet.write_text(text)
-    return Launch((sys.executable, "-m", "orchestrator.cli", "serve", str(fleet)), port)
+    serve = (sys.executable, "-m", "orchestrator.cli", "serve", str(fleet))
+    return Launch((*serve, "--access-log", str(fleet.with_suffix(".log"))), port)
 
 
 def _worker(number: int, port: int) -> str:
