@@ -70,9 +70,8 @@ class Child:
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         """Raises OrchestratorError when it cannot listen."""
-        generation = self._current()
-        listener = listening_socket(generation.config.listen, is_shared=True)
-        front = self._front = Front(generation, group)
+        listener = listening_socket(self._current().config.listen, is_shared=True)
+        front = self._front = Front(self._current(), group)
         server = await front.listen(listener)
         front.take(self._current())
         self.link.send(Serving(self._number))

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import socket
 
@@ -36,6 +37,8 @@ class Front:
         service, config = self.service, generation.config
         service.dispatch, service.network = generation.dispatch, generation.network
         service.timeouts, service.body_limit = config.timeouts, config.body_limit
+        # A generation refers to itself. What was frozen at the start is not looked at.
+        gc.collect()
 
     def stop(self) -> None:
         """Asks `serve` to end; asked twice, it does not wait for running requests."""

@@ -71,6 +71,18 @@ class Share(Protocol):
         """Of one worker, from this process alone."""
 
 
+class Heir:
+    """Where a worker's requests count after reloads: one for all pools that it was in before.
+
+    A pool of long ago, which a long answer holds, does not hold those between it and now.
+    """
+
+    __slots__ = ("pool",)
+
+    def __init__(self, pool: "Pool") -> None:
+        self.pool = pool
+
+
 class Pool:
     """Changed by the router's one event loop only; `in_flight` is of all its workers together.
 
@@ -88,7 +100,8 @@ class Pool:
         self.loads = dict.fromkeys(self.states, 0)
         self._bands: dict[Band, Crossover] = {}
         self._crossovers: list[Crossover] = []
-        self._heirs: dict[str, Pool] = {}
+        self._heirs: dict[str, Heir] = {}  # of workers that went over to another pool
+        self._inherited: dict[str, Heir] = {}  # that lead here
         self._share: Share | None = None
         self.cells = tuple(self._cells())
         self.by_name = {u.name: u for u in upstreams}
@@ -124,11 +137,13 @@ class Pool:
         for crossover in self._crossovers:
             crossover.see(self.in_flight)
         if self._heirs and name in self._heirs:
-            self._heirs[name].add(name, change)
+            self._heirs[name].pool.add(name, change)
 
     def inherit(self, name: str, before: "Pool") -> None:
         """Counts what a worker has in flight in a pool of before, and what ends there later on."""
-        before._heirs[name] = self
+        heir = before._inherited.get(name) or Heir(self)
+        heir.pool = self
+        before._heirs[name] = self._inherited[name] = heir
         load = before.loads[name] if before._share is None else before._share.own(name)
         if load:
             self.add(name, load)

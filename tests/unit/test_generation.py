@@ -1,6 +1,8 @@
 """What a reload keeps: loads, states and crossovers of workers that stay, and requests that run."""
 
 import asyncio
+import gc
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -79,6 +81,19 @@ def test_what_runs_is_counted_across_reloads_until_it_ends(first: Generation) ->
     assert pool_of(third, "fast").in_flight == 1
     pool_of(second, "fast").add("fast-0", -1)
     assert pool_of(third, "fast").in_flight == 0
+
+
+def test_an_old_pool_does_not_keep_those_between(first: Generation) -> None:
+    old, now = pool_of(first, "fast"), first
+    old.add("fast-0", 1)
+    between = []
+    for _ in range(3):
+        now = reloaded(now, PLAIN, FAST)
+        between.append(weakref.ref(pool_of(now, "fast")))
+    gc.collect()
+    assert [ref() is None for ref in between] == [True, True, False]
+    old.add("fast-0", -1)
+    assert now.standing.in_flight["fast-0"] == 0
 
 
 def test_a_worker_of_another_profile_takes_its_load_along(first: Generation) -> None:
