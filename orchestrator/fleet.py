@@ -227,7 +227,10 @@ class GatePolicy(Model):
         default=16, ge=1, le=1024, description="Most requests at once that the gate asks."
     )
     alpha: float = Field(
-        default=0.01, gt=0, lt=0.5, description="Chance that faultless sampled output fails."
+        default=0.01,
+        gt=0,
+        lt=0.5,
+        description="The most that faultless sampled output may fail by chance.",
     )
     detectable: float = Field(
         default=0.1,
