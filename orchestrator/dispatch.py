@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from orchestrator.access_log import AccessLog
+from orchestrator.caller import BYTES_PER_TOKEN, Booking, Caller, Callers
 from orchestrator.classify import Classifier
 from orchestrator.cors import Cors
 from orchestrator.endpoint import Endpoint, endpoints
@@ -23,6 +24,7 @@ from orchestrator.usage import Usage
 
 # The type of requests that generate nothing: embeddings, tokenizing, and the like.
 OTHER_TYPE = "other"
+_MOST_TOKENS = 1e9  # of a request: more is a joke
 _NOTHING = frozenset[str]()
 _DRAWING = frozenset({SAMPLING})
 # Of a client whose address was not asked for.
@@ -32,7 +34,16 @@ NOBODY: tuple[str | None, int | None] = (None, None)
 class Order:
     """A request that a worker shall answer. `headers` are ours on its answer, as far as known."""
 
-    __slots__ = ("facts", "headers", "incoming", "is_stream", "trace", "type", "type_reason")
+    __slots__ = (
+        "booking",
+        "facts",
+        "features",
+        "headers",
+        "incoming",
+        "trace",
+        "type",
+        "type_reason",
+    )
 
     def __init__(
         self,
@@ -40,15 +51,16 @@ class Order:
         facts: Facts,
         type_reason: str,
         headers: bytes,
-        is_stream: bool,
+        features: Features,
     ) -> None:
         self.incoming = incoming
         self.type = facts.type
         self.type_reason = type_reason
         self.facts = facts
         self.headers = headers
-        self.is_stream = is_stream
+        self.features = features
         self.trace: Trace | None = None
+        self.booking: Booking | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +88,7 @@ class Outcome:
     first_byte_s: float | None = None  # to the first piece of the answer's body
     is_events: bool = False
     usage: Usage | None = None
+    waited_s: float | None = None  # for a worker
 
 
 class Dispatch:
@@ -92,12 +105,14 @@ class Dispatch:
         access: AccessLog | None = None,
         cors: Cors | None = None,
         tracer: Tracer | None = None,
+        callers: Callers | None = None,
     ) -> None:
         self.standing = standing
         self.tally = tally or Tally()
         self.access = access
         self.tracer = tracer
         self.wants_peers = access is not None or tracer is not None
+        self.callers = callers
         self._cors = cors
         self.routes = Routes(routes, standing.pools)
         self.is_draining = False  # tells so at /health
@@ -134,6 +149,8 @@ class Dispatch:
             allow = ", ".join(endpoint.methods)
             message = f"{incoming.path} takes {allow}, not {incoming.method}"
             return Refusal(405, message, "method_not_allowed", allow=allow)
+        if self.callers is not None and incoming.path != "/health":
+            return self._keyed(self.callers, incoming, endpoint)
         if endpoint.use == "own":
             return self._answers[incoming.path]()
         return self._order(incoming, endpoint)
@@ -142,7 +159,7 @@ class Dispatch:
         """An order of an earlier configuration, decided anew."""
         found = self._untraced(order.incoming, self._endpoints[order.incoming.path])
         if isinstance(found, Order):
-            found.trace = order.trace
+            found.trace, found.booking = order.trace, order.booking
         return found
 
     def choose(self, order: Order, failed: str | None = None) -> Choice | Refusal:
@@ -150,6 +167,14 @@ class Dispatch:
         found = pick(self.routes, order.facts, failed)
         kind = found.kind if isinstance(found, Choice) else "none"
         self.tally.picks[kind,] += 1
+        return found
+
+    def look(self, order: Order) -> Choice | None:
+        """A worker that can take an order now, which has waited for one."""
+        found = pick(self.routes, order.facts)
+        if not isinstance(found, Choice):
+            return None
+        self.tally.picks[found.kind,] += 1
         return found
 
     def headers(self, order: Order, choice: Choice | None) -> bytes:
@@ -176,10 +201,53 @@ class Dispatch:
         if choice is not None and end.end == "whole" and end.status < 300:
             first_s = end.first_byte_s if end.is_events else None
             self.tally.of(kind, profile).see(end.seconds, first_s, end.usage)
+        if order is not None and order.booking is not None:
+            self._settle(order.booking, end)
         if order is not None and order.trace is not None:
             order.trace.end(order, choice, end)
         if self.access is not None:
             self.access.write(incoming, order, choice, end)
+
+    def _keyed(
+        self, callers: Callers, incoming: Incoming, endpoint: Endpoint
+    ) -> Order | Answer | Refusal:
+        """What to do with a request that needs a key."""
+        caller = callers.find(incoming)
+        if isinstance(caller, Refusal):
+            return caller
+        if endpoint.use == "own":
+            return self._answers[incoming.path]()
+        order = self._order(incoming, endpoint)
+        if isinstance(order, Refusal):
+            return order
+        refusal = self._book(caller, order)
+        if refusal is None:
+            return order
+        self.tally.keys[caller.name, refusal.status] += 1
+        return refusal
+
+    def _book(self, caller: Caller, order: Order) -> Refusal | None:
+        """Takes an order of its caller's limits; or why that is not possible."""
+        name = order.facts.model
+        model = self.routes.only if name is None else self.routes.names.get(name)
+        if model is not None and not caller.may_use(model):
+            served = ", ".join(caller.entry.models)
+            message = f"the key {caller.name!r} is not for the model {model!r}, but for: {served}"
+            return Refusal(403, message, "model_not_allowed", "model")
+        booking = caller.book(_tokens(order))
+        if isinstance(booking, Refusal):
+            return booking
+        order.booking = booking
+        order.headers += caller.headers()
+        return None
+
+    def _settle(self, booking: Booking, end: Outcome) -> None:
+        booking.end(end.status, end.usage)
+        name = end.key = booking.caller.name
+        self.tally.keys[name, end.status] += 1
+        if end.usage is not None:
+            self.tally.key_tokens[name, "prompt"] += end.usage.prompt or 0
+            self.tally.key_tokens[name, "completion"] += end.usage.completion or 0
 
     def _order(self, incoming: Incoming, endpoint: Endpoint) -> Order | Refusal:
         found = self._untraced(incoming, endpoint)
@@ -209,7 +277,7 @@ class Dispatch:
         headers = self._type_headers[kind]
         if self._cors is not None:
             headers += self._cors.headers(incoming)
-        return Order(incoming, facts, reason, headers, features.stream)
+        return Order(incoming, facts, reason, headers, features)
 
     def _named_type(self, incoming: Incoming, features: Features) -> tuple[str, str] | None:
         """The type that the client names itself, by header or in the body's metadata."""
@@ -251,6 +319,13 @@ class Dispatch:
         status = "no usable worker" if unserved else "ok"
         body = msgspec.json.encode({"status": status, "unserved_models": unserved})
         return Answer(503 if unserved else 200, body)
+
+
+def _tokens(order: Order) -> int:
+    """About how many tokens a request may take, until its answer tells."""
+    wanted = order.features.max_tokens or 0.0
+    answers = max(1.0, order.features.n) * min(max(0.0, wanted), _MOST_TOKENS)
+    return len(order.incoming.body) // BYTES_PER_TOKEN + int(min(answers, _MOST_TOKENS))
 
 
 def _head(features: Features) -> int | None:
