@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import msgspec
 
 from orchestrator.access_log import AccessLog
 from orchestrator.classify import Classifier
 from orchestrator.cors import Cors
-from orchestrator.endpoint import Endpoint, endpoints
+from orchestrator.endpoint import ENDPOINTS, MODELS, Endpoint, endpoints
 from orchestrator.feature import FeatureReader, Features
 from orchestrator.fleet import Hop
 from orchestrator.message import Incoming, own_headers, printable
-from orchestrator.pick import Choice, Facts, Routes, pick
+from orchestrator.pick import Choice, Facts, Routes, pick, unknown_model
 from orchestrator.pool import SAMPLING
 from orchestrator.refusal import Refusal
 from orchestrator.ring import stable_hash
@@ -115,9 +116,10 @@ class Dispatch:
             u.name: own_headers((("profile", u.profile), ("worker", u.name)))
             for u in standing.upstreams.values()
         }
-        self._models = _model_list(standing.pools.names)
+        self._models = {name: _model(name) for name in standing.pools.names}
+        every = msgspec.json.encode({"object": "list", "data": list(self._models.values())})
         self._answers: Mapping[str, Callable[[], Answer]] = {
-            "/v1/models": lambda: Answer(200, self._models),
+            MODELS: lambda: Answer(200, every),
             "/health": self._health,
         }
 
@@ -128,11 +130,9 @@ class Dispatch:
             return found if isinstance(found, Refusal) else Answer(204, b"", found)
         endpoint = self._endpoints.get(incoming.path)
         if endpoint is None:
-            return self._unknown_path(incoming.path)
+            return self._of_no_endpoint(incoming)
         if incoming.method not in endpoint.methods:
-            allow = ", ".join(endpoint.methods)
-            message = f"{incoming.path} takes {allow}, not {incoming.method}"
-            return Refusal(405, message, "method_not_allowed", allow=allow)
+            return _wrong_method(incoming, endpoint)
         if endpoint.use == "own":
             return self._answers[incoming.path]()
         return self._order(incoming, endpoint)
@@ -239,6 +239,18 @@ class Dispatch:
         message = f"there is no request type {kind!r}; this fleet knows: {types}"
         return Refusal(400, message, "unknown_type", "x-draftgate-type")
 
+    def _of_no_endpoint(self, incoming: Incoming) -> Answer | Refusal:
+        """One model, or nothing."""
+        path = incoming.path
+        if not path.startswith(f"{MODELS}/"):
+            return self._unknown_path(path)
+        if incoming.method not in ENDPOINTS[MODELS].methods:
+            return _wrong_method(incoming, ENDPOINTS[MODELS])
+        name = unquote(path.removeprefix(f"{MODELS}/"))
+        if name not in self._models:
+            return unknown_model(name, self._models)
+        return Answer(200, msgspec.json.encode(self._models[name]))
+
     def _unknown_path(self, path: str) -> Refusal:
         served = "; ".join(f"{'/'.join(e.methods)} {name}" for name, e in self._endpoints.items())
         return Refusal(404, f"there is nothing at {path}; served are: {served}", "not_found")
@@ -258,8 +270,11 @@ def _head(features: Features) -> int | None:
     return None if head is None else stable_hash(head)
 
 
-def _model_list(models: Iterable[str]) -> bytes:
-    data = [
-        {"id": model, "object": "model", "created": 0, "owned_by": "draftgate"} for model in models
-    ]
-    return msgspec.json.encode({"object": "list", "data": data})
+def _model(name: str) -> Mapping[str, str | int]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "draftgate"}
+
+
+def _wrong_method(incoming: Incoming, endpoint: Endpoint) -> Refusal:
+    allow = ", ".join(endpoint.methods)
+    message = f"{incoming.path} takes {allow}, not {incoming.method}"
+    return Refusal(405, message, "method_not_allowed", allow=allow)

@@ -241,7 +241,7 @@ class Relay(Receiver):
     def _refuse(self, refusal: Refusal, end: str) -> None:
         keep_alive = self._keep_alive and not self._service.is_stopping
         added = self._dispatch.headers(self._order, self._choice)
-        data = refusal_answer(refusal, added, keep_alive)
+        data = refusal_answer(refusal, self._order.incoming.path, added, keep_alive)
         self._sent = body_size(data)
         self._write(data)
         self._end(refusal.status, end)
