@@ -271,7 +271,9 @@ def test_anthropics_messages(claude: anthropic.Anthropic, engine: Engine) -> Non
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
-def test_our_headers_can_be_read(client: openai.OpenAI, engine: Engine, is_stream: bool) -> None:
+def test_our_headers_can_be_read(
+    client: openai.OpenAI, claude: anthropic.Anthropic, engine: Engine, is_stream: bool
+) -> None:
     raw = client.chat.completions.with_raw_response
     plain = raw.create(**asked(engine, stream=is_stream))
     assert plain.headers["x-draftgate-type"] == "chat"
@@ -282,6 +284,9 @@ def test_our_headers_can_be_read(client: openai.OpenAI, engine: Engine, is_strea
     assert guessing.headers["x-draftgate-type"] == "edit"
     assert guessing.headers["x-draftgate-worker"] == engine.drafting
     assert "the client named the type" in guessing.headers["x-draftgate-reason"]
+    request: Any = {"model": engine.model, "messages": MESSAGES, "max_tokens": 8}
+    told = claude.messages.with_raw_response.create(**request, stream=is_stream)
+    assert told.headers["x-draftgate-worker"] == engine.worker
     metadata = {"draftgate_type": "edit"}
     named = raw.create(**asked(engine, stream=is_stream, metadata=metadata))
     assert named.headers["x-draftgate-worker"] == engine.drafting
@@ -526,6 +531,7 @@ def test_langchain_asks_whole_streamed_and_in_batches(router: Routed, engine: En
     assert whole.usage_metadata["output_tokens"] == 8
     assert "".join(str(part.content) for part in model.stream(TEXT)) == whole.content
     assert [answer.content for answer in model.batch([TEXT] * 3)] == [whole.content] * 3
+    assert asyncio.run(chain(router, engine.model).ainvoke(TEXT)).content == whole.content
 
 
 def test_langchain_gets_structure_and_tools(router: Routed, engine: Engine) -> None:
