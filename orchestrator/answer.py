@@ -7,8 +7,9 @@ from typing import Literal, TypeAlias
 from orchestrator.message import OWN_PREFIX, connection_options
 
 Framing: TypeAlias = Literal["sized", "chunked", "until_close"]
-# What a header line is to us; those that tell of the framing are kept.
-Kind: TypeAlias = Literal["kept", "hop", "options", "sized", "chunked", "events"]
+# What a header line is to us; those that tell of the framing are kept, whatever Connection says.
+# coded: a transfer coding beside chunks, which we did not offer to take (RFC 9112, 7).
+Kind: TypeAlias = Literal["kept", "hop", "options", "sized", "chunked", "coded", "events"]
 
 # The connection is ours to tell.
 _HOP_BY_HOP = frozenset(
@@ -22,6 +23,7 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 _BODILESS = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,15})[ \t]*\r\n", re.IGNORECASE)
 _CORS = b"access-control-"
@@ -112,6 +114,8 @@ def read_answer_head(head: bytes, dropped: bytes = OWN_PREFIX) -> AnswerHead:
     if not first.startswith(b"HTTP/1.") or not first[9:12].isdigit():
         raise ValueError(f"the engine does not answer in HTTP: {first[:40]!r}")
     kinds = [_kind_of(line) for line in lines]
+    if "coded" in kinds or {"sized", "chunked"} <= set(kinds):
+        raise ValueError("the end of its answer cannot be told")
     gone = frozenset[bytes]()
     for line, kind in zip(lines, kinds, strict=True):
         if kind == "options":
@@ -131,7 +135,7 @@ def read_answer_head(head: bytes, dropped: bytes = OWN_PREFIX) -> AnswerHead:
 
 def _is_dropped(line: bytes, gone: frozenset[bytes], prefix: bytes) -> bool:
     name = line[: line.find(b":")].lower()
-    return name in gone or name.startswith(prefix)
+    return (name in gone and name not in _FRAMING) or name.startswith(prefix)
 
 
 def _framing(status: int, kinds: list[Kind]) -> Framing:
@@ -149,5 +153,5 @@ def _kind_of(line: bytes) -> Kind:
     if name == b"content-length":
         return "sized"
     if name == b"transfer-encoding":
-        return "chunked"
+        return "chunked" if line.partition(b":")[2].strip().lower() == b"chunked" else "coded"
     return "events" if name == b"content-type" and b"text/event-stream" in line else "kept"

@@ -50,6 +50,7 @@ def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterC
         release=release_of(deployment, refusals),
         log_prompts=fleet.router.log_prompts,
         cors=Cors(fleet.router.cors) if fleet.router.cors else None,
+        paths=fleet.router.paths,
         tls=_tls(fleet.router.tls, deployment.file.resolve().parent),
         admin_tls=fleet.router.tls is not None and fleet.router.tls.admin,
         traces=Traces(**fleet.router.traces.model_dump()) if fleet.router.traces else None,

@@ -18,6 +18,8 @@ LOG = logging.getLogger("draftgate.router")
 # Bytes that a client may send ahead of its running request. We go on reading while a request runs,
 # because that is how a client's leaving is noticed.
 PIPELINE_LIMIT = 256 * 1024
+# What a client that came just before the router stopped has for its first request.
+FIRST_REQUEST_S = 1.0
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -25,6 +27,7 @@ class ClientConnection(asyncio.Protocol):
     """One connection. At most one relay runs on it."""
 
     __slots__ = (
+        "_begun_at",
         "_closed_at",
         "_deadline",
         "_is_advancing",
@@ -46,7 +49,8 @@ class ClientConnection(asyncio.Protocol):
         self._reader = RequestReader(service.body_limit, service.heads)
         self._relay: Relay | None = None
         self._phase = "head"
-        self._deadline = service.loop.time() + service.timeouts.head_s
+        self._begun_at = service.loop.time()  # when a request that is not whole yet began to come
+        self._deadline = self._begun_at + service.timeouts.head_s
         self._is_reading = True
         self._is_write_paused = False
         self._is_advancing = False
@@ -77,6 +81,8 @@ class ClientConnection(asyncio.Protocol):
                 self._phase = "idle"
                 self._answer(incoming)
                 return
+        if reader.phase == "idle":
+            self._begun_at = self._service.loop.time()
         reader.feed(data)
         self._advance()
 
@@ -137,7 +143,12 @@ class ClientConnection(asyncio.Protocol):
             self._expire()
 
     def drain(self) -> None:
-        if self._relay is None and self._reader.phase == "idle" and not self._reader.ready:
+        """Closes what is idle. A client that has just come may have sent a request already."""
+        if self._relay is not None or self._reader.phase != "idle" or self._reader.ready:
+            return
+        if self._is_new:
+            self._deadline = min(self._deadline, self._service.loop.time() + FIRST_REQUEST_S)
+        else:
             self._start_closing()
             self._deadline = self._closed_at  # TLS would wait for the other side's goodbye
             self._transport.close()
@@ -172,7 +183,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _answer(self, item: Incoming | Refusal) -> None:
         if isinstance(item, Refusal):
-            self._answer_here(None, item, self._service.loop.time())
+            self._turn_away(item)
             return
         decision = self._decide(item)
         if isinstance(decision, Order):
@@ -180,6 +191,10 @@ class ClientConnection(asyncio.Protocol):
             relay.start()
         else:
             self._answer_here(item, decision, self._service.loop.time())
+
+    def _turn_away(self, refusal: Refusal) -> None:
+        """Of a request that is not whole, or no HTTP: nothing more can be read."""
+        self._answer_here(self._reader.refused, refusal, self._begun_at, may_go_on=False)
 
     def _decide(self, incoming: Incoming) -> Order | Answer | Refusal:
         if self._service.is_refusing:
@@ -191,9 +206,18 @@ class ClientConnection(asyncio.Protocol):
             return Refusal(500, "draftgate failed on this request; its log has the details")
 
     def _answer_here(
-        self, incoming: Incoming | None, decision: Answer | Refusal, started_at: float
+        self,
+        incoming: Incoming | None,
+        decision: Answer | Refusal,
+        started_at: float,
+        may_go_on: bool = True,
     ) -> None:
-        keep_alive = incoming is not None and incoming.keep_alive and not self._service.is_stopping
+        keep_alive = (
+            may_go_on
+            and incoming is not None
+            and incoming.keep_alive
+            and not self._service.is_stopping
+        )
         has_body = incoming is None or incoming.method != "HEAD"
         added = self._service.dispatch.page_headers(incoming)
         if isinstance(decision, Refusal):
@@ -205,7 +229,10 @@ class ClientConnection(asyncio.Protocol):
         self.write(data)
         seconds = self._service.loop.time() - started_at
         outcome = Outcome(decision.status, seconds, body_size(data), peer=self.peer)
-        self._service.dispatch.record(incoming, None, None, outcome)
+        try:
+            self._service.dispatch.record(incoming, None, None, outcome)
+        except Exception:  # it is answered, whatever becomes of the books
+            LOG.exception("recording a request failed")
         if not keep_alive:
             self._close()
 
@@ -239,10 +266,16 @@ class ClientConnection(asyncio.Protocol):
             self._give_up_later()
         elif self._is_closing or self._is_write_paused:
             self._transport.abort()
-        elif self._phase == "idle":
+        elif self._phase == "idle" or (self._is_new and self._service.is_stopping):
             self._transport.close()
         else:
-            self._answer_here(None, Refusal(408, "the request took too long to arrive"), 0.0)
+            self._reader.refuse(Refusal(408, "the request took too long to arrive"))
+            self._advance()
+
+    @property
+    def _is_new(self) -> bool:
+        """Whether nothing came yet."""
+        return self._phase == "head" and self._reader.phase == "idle"
 
     def _give_up_later(self) -> None:
         """A slow reader still takes its last answer."""

@@ -41,6 +41,7 @@ class RouterConfig:
     tls: Tls | None = None
     admin_tls: bool = False
     traces: Traces | None = None
+    paths: tuple[str, ...] = ()  # of engines, beside those that every router passes on
 
 
 def needs_restart(running: RouterConfig, wanted: RouterConfig) -> tuple[str, ...]:

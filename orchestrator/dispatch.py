@@ -63,7 +63,8 @@ class Answer:
 
 @dataclass(slots=True)
 class Outcome:
-    """How a request ended, for the access log. `end` is whole, client_gone or a failure's kind."""
+    """How a request ended, for the access log. `end` is whole, client_gone (it left),
+    client_slow (it took nothing for too long), refused, or a failure's kind."""
 
     status: int
     seconds: float

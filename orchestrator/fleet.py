@@ -84,6 +84,7 @@ PathText: TypeAlias = Annotated[str, AfterValidator(_is_path)]
 Url: TypeAlias = Annotated[str, AfterValidator(engine_url)]
 
 
+EnginePath: TypeAlias = Annotated[str, Field(pattern=r"^/[A-Za-z0-9._~/-]{1,200}$")]
 ServedName: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,256}$")]
 
 
@@ -227,7 +228,10 @@ class GatePolicy(Model):
         default=16, ge=1, le=1024, description="Most requests at once that the gate asks."
     )
     alpha: float = Field(
-        default=0.01, gt=0, lt=0.5, description="Chance that faultless sampled output fails."
+        default=0.01,
+        gt=0,
+        lt=0.5,
+        description="The most that faultless sampled output may fail by chance.",
     )
     detectable: float = Field(
         default=0.1,
@@ -297,6 +301,9 @@ class RouterEntry(Model):
     body_limit_mb: int = Field(default=32, ge=1, le=1024)
     log_prompts: bool = Field(
         default=False, description="Request bodies in the access log: clients' texts, in the clear."
+    )
+    paths: tuple[EnginePath, ...] = Field(
+        default=(), description="Paths of engines that are passed on beside OpenAI's and others'."
     )
     cors: CorsEntry | None = Field(default=None, description="Web pages that may use the router.")
     tls: TlsEntry | None = Field(default=None, description="Clients come by HTTPS.")

@@ -67,8 +67,9 @@ class Health:
         """One check; its result is in the standing afterwards."""
         name = upstream.name
         before = self._standing.state(name)
+        wait_s = self._timeouts.health_s * self._standing.patience(name)
         try:
-            status = await ask(self._network[name], upstream.health, self._timeouts.health_s)
+            status = await ask(self._network[name], upstream.health, wait_s)
         except TimeoutError:
             self._standing.mark_slow(name)
         except OSError:

@@ -10,6 +10,7 @@ from orchestrator.ring import Ring
 from orchestrator.usage import UsageReader
 
 READY = "ready"
+UNCHECKED = "unchecked"
 _LOOKS = 8  # at workers that turn out to have more to do than was known
 # A limit that no field of a request says: its tokens are drawn. A certificate may not show that.
 SAMPLING = "temperature above 0"
@@ -96,7 +97,7 @@ class Pool:
         self.is_plain = upstreams[0].is_plain
         self.upstreams = tuple(upstreams)
         self.in_flight = 0
-        self.states = dict.fromkeys((u.name for u in upstreams), "unchecked")
+        self.states = dict.fromkeys((u.name for u in upstreams), UNCHECKED)
         self.loads = dict.fromkeys(self.states, 0)
         self._bands: dict[Band, Crossover] = {}
         self._crossovers: list[Crossover] = []

@@ -17,6 +17,10 @@ HEAD_LIMIT = 64 * 1024  # bytes of target, header names and values
 # The transport reads up to 256 KiB at once, of which a body's end may be a part.
 _UNFINISHED_HEAD_LIMIT = HEAD_LIMIT + 256 * 1024
 
+# Bytes of chunk heads, chunk extensions and trailers for each byte of content: a chunk of one byte
+# has five of them.
+_MOST_BESIDE = 16
+
 _LENGTH = re.compile(rb"\r\ncontent-length: ([0-9]{1,12})\r\n", re.IGNORECASE)
 _MOST_KNOWN = 1024
 _LONGEST_KNOWN = 4096  # bytes
@@ -86,12 +90,14 @@ class RequestReader:
         "backlog",
         "phase",
         "ready",
+        "refused",
         "wants_continue",
     )
 
     def __init__(self, body_limit: int, heads: Heads | None = None) -> None:
         self._heads = heads or Heads()
         self.ready: deque[Incoming | Refusal] = deque()
+        self.refused: Incoming | None = None  # the request of the refusal, if its head was read
         self.phase: Phase = "idle"
         self.backlog = 0  # bytes of bodies not yet taken
         self.wants_continue = False
@@ -125,7 +131,7 @@ class RequestReader:
             self._is_deaf = True  # the request is answered as plain HTTP/1.1, then we close
             self._take_body(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
-            self._refuse(_refusal_of(error))
+            self.refuse(_refusal_of(error))
         else:
             if self.phase != "idle":
                 self._limit_unfinished(len(data))
@@ -155,23 +161,30 @@ class RequestReader:
             self.backlog -= len(item.body)
         return item
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: Refusal) -> None:
+        """Ends here: what is under way will not be whole."""
         if not self._is_deaf:
             self.ready.append(refusal)
+            self.refused = self._incoming
         self._is_deaf = True
 
     def _limit_unfinished(self, size: int) -> None:
-        """Of a head that goes on, and of trailers, which come while a body goes on."""
-        self._unfinished = self._unfinished + size if self.phase == "head" else 0
-        if self._unfinished > _UNFINISHED_HEAD_LIMIT or _size(self._headers) > (
+        """Of a head that goes on; and of a body that does, with its chunk extensions and trailers,
+        of which the parser tells nothing or only the end."""
+        self._unfinished += size
+        most = _UNFINISHED_HEAD_LIMIT
+        if self.phase == "body":
+            most += (_MOST_BESIDE + 1) * self._body_size
+        if self._unfinished > most or _size(self._headers) > (
             _UNFINISHED_HEAD_LIMIT if self.phase == "head" else HEAD_LIMIT
         ):
-            self._refuse(_too_large())
+            self.refuse(_too_large())
 
     # What the parser calls.
 
     def on_message_begin(self) -> None:
         self.phase = "head"  # from the first byte on
+        self._unfinished = 0
 
     def on_url(self, url: bytes) -> None:
         self._target += url
@@ -255,6 +268,11 @@ class RequestReader:
     def _check_chunked(self, incoming: Incoming) -> None:
         if incoming.is_http10:
             raise _Refused(Refusal(400, "HTTP/1.0 has no Transfer-Encoding"))
+        coding = incoming.named[b"transfer-encoding"]
+        if coding.lower() != b"chunked":
+            told = coding.decode("latin-1")
+            message = f"Transfer-Encoding: {told} is not taken; send the body in chunks, not coded"
+            raise _Refused(Refusal(501, message))
         if self._parser.should_upgrade():
             message = "a chunked body with Upgrade is not taken; send it without Upgrade"
             raise _Refused(Refusal(400, message))

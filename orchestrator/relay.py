@@ -5,6 +5,7 @@ the client.
 """
 
 import asyncio
+import logging
 from typing import Protocol
 
 from orchestrator.answer import AnswerHead
@@ -15,6 +16,8 @@ from orchestrator.pick import Choice
 from orchestrator.refusal import Refusal
 from orchestrator.service import Service
 from orchestrator.upstream import Connection, Connections, Failure, Receiver
+
+LOG = logging.getLogger("draftgate.router")
 
 CLIENT_CLOSED = 499  # nginx's number for a client that left
 
@@ -33,6 +36,9 @@ class Client(Protocol):
     def cut(self, is_until_close: bool) -> None:
         """The answer will not be whole: closes so that the client can tell."""
 
+    def abort(self) -> None:
+        """Closes now, with what the client has not read."""
+
 
 class Relay(Receiver):
     """One order. The client calls start, pause, resume, client_gone and sweep."""
@@ -49,6 +55,7 @@ class Relay(Receiver):
         "_first_at",
         "_head",
         "_is_heard",
+        "_is_held",
         "_is_over",
         "_is_retry",
         "_keep_alive",
@@ -81,6 +88,7 @@ class Relay(Receiver):
         self._last = (b"", b"")  # pieces of the answer, as they came
         self._sent = 0
         self._is_heard = False
+        self._is_held = False
         self._is_retry = False
         self._is_over = False
 
@@ -94,10 +102,13 @@ class Relay(Receiver):
 
     def pause(self) -> None:
         """The client reads more slowly than the worker writes."""
+        self._is_held = True
         if self._connection is not None:
             self._connection.pause()
 
     def resume(self) -> None:
+        self._is_held = self._is_heard = False
+        self._deadline = self._service.loop.time() + self._service.timeouts.stream_s
         if self._connection is not None:
             self._connection.resume()
 
@@ -116,6 +127,9 @@ class Relay(Receiver):
             self._is_heard = False
             self._deadline = now + self._service.timeouts.stream_s
         if now < self._deadline or self._is_over:
+            return
+        if self._is_held:
+            self._leave_behind()
             return
         self._drop()
         waited = "its answer" if self._head is None else "more of its answer"
@@ -241,11 +255,20 @@ class Relay(Receiver):
     def _refuse(self, refusal: Refusal, end: str) -> None:
         keep_alive = self._keep_alive and not self._service.is_stopping
         added = self._dispatch.headers(self._order, self._choice)
-        data = refusal_answer(refusal, self._order.incoming.path, added, keep_alive)
+        path, has_body = self._order.incoming.path, self._order.incoming.method != "HEAD"
+        data = refusal_answer(refusal, path, added, keep_alive, has_body)
         self._sent = body_size(data)
         self._write(data)
         self._end(refusal.status, end)
         self._client.finish(keep_alive)
+
+    def _leave_behind(self) -> None:
+        """The client takes nothing: the worker, which had to wait, is not to blame."""
+        if self._choice is not None:
+            self._dispatch.tally.cancels[self._choice.upstream.name,] += 1
+        self._drop()
+        self._end(self._head.status if self._head else CLIENT_CLOSED, "client_slow")
+        self._client.abort()
 
     def _drop(self) -> None:
         if self._connecting is not None:
@@ -264,6 +287,12 @@ class Relay(Receiver):
         choice = self._choice
         if choice is not None:
             choice.pool.add(choice.upstream.name, -1)
+        try:
+            self._record(status, end, choice)
+        except Exception:  # the client is answered, whatever becomes of the books
+            LOG.exception("recording a request failed")
+
+    def _record(self, status: int, end: str, choice: Choice | None) -> None:
         seconds = self._service.loop.time() - self._started_at
         retries = 1 if self._is_retry else 0
         outcome = Outcome(

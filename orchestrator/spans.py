@@ -52,7 +52,7 @@ _OPERATIONS = {
     "/v1/completions": "text_completion",
     "/v1/embeddings": "embeddings",
 }
-_HEALTHY_ENDS = ("whole", "client_gone", "refused")
+_HEALTHY_ENDS = ("whole", "client_gone", "client_slow", "refused")
 
 
 class RequestSpan(Trace):

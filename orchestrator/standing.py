@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from orchestrator.pool import READY, Pool, Pools, Upstream
+from orchestrator.pool import READY, UNCHECKED, Pool, Pools, Upstream
 
 # A busy engine may answer late: one slow check is no proof of death, a refused connection is.
 SLOW_CHECKS = 3
@@ -16,7 +16,7 @@ class Standing:
         self.on_change: Callable[[str, str], None] | None = None  # name and new state of a worker
         self.upstreams: dict[str, Upstream] = {u.name: u for pool in pools for u in pool.upstreams}
         self._pool_of: dict[str, Pool] = {u.name: pool for pool in pools for u in pool.upstreams}
-        self._health = dict.fromkeys(self.upstreams, "unchecked")
+        self._health = dict.fromkeys(self.upstreams, UNCHECKED)
         self._supervised: Mapping[str, str] = {}
         self._slow = dict.fromkeys(self.upstreams, 0)
 
@@ -33,6 +33,11 @@ class Standing:
     def state(self, name: str) -> str:
         return self._pool_of[name].states[name]
 
+    def patience(self, name: str) -> int:
+        """How many times a check's usual time an answer may take. A first check has that of all
+        that may be slow: nothing is known yet that speaks for the worker."""
+        return SLOW_CHECKS if self._health[name] == UNCHECKED else 1
+
     def mark_up(self, name: str) -> None:
         self._slow[name] = 0
         self._set_health(name, READY)
@@ -44,7 +49,7 @@ class Standing:
     def mark_slow(self, name: str) -> None:
         """A check that ran into its timeout."""
         self._slow[name] += 1
-        if self._slow[name] >= SLOW_CHECKS or self._health[name] == "unchecked":
+        if self._slow[name] >= SLOW_CHECKS or self._health[name] == UNCHECKED:
             self._set_health(name, "not answering its health check")
 
     def supervise(self, states: Mapping[str, str]) -> tuple[str, ...]:

@@ -8,17 +8,17 @@ from typing import Literal, Protocol, TypeAlias, cast
 import httptools
 
 from orchestrator.answer import AnswerHead, AnswerHeads
+from orchestrator.delivery import SYN, acknowledged
 from orchestrator.turn import Turn
 
 # uvicorn, which most engines use, closes an idle connection after 5 s.
 IDLE_S = 4.0
-# A kept connection that the engine had closed says so at once; later, the engine had the request.
-STALE_S = 1.0
 
 HTTPS = 443  # its port, which a Host header leaves out
 
 _HEAD_LIMIT = 64 * 1024
 _SMALL = 64 * 1024  # a copy is cheaper than a second write
+_SWITCHING = b"101"
 _TWO_ANSWERS = "it sent more than one answer"
 
 FailureKind: TypeAlias = Literal["unreachable", "stale", "died", "malformed", "timeout"]
@@ -26,8 +26,8 @@ FailureKind: TypeAlias = Literal["unreachable", "stale", "died", "malformed", "t
 
 @dataclass(frozen=True)
 class Failure:
-    """Why an answer will not come or will not end. Only `unreachable` and `stale` are sure not to
-    have started anything."""
+    """Why an answer will not come or will not end. Only `unreachable` and `stale` (a kept
+    connection was closed) are sure not to have started anything."""
 
     kind: FailureKind
     message: str
@@ -53,38 +53,40 @@ class Connection(asyncio.Protocol):
     """One connection to an engine, with at most one request on it."""
 
     __slots__ = (
+        "_before",
         "_buffer",
         "_feed",
         "_head",
+        "_is_head_only",
         "_is_last",
         "_is_paused",
         "_is_whole",
-        "_loop",
         "_may_keep",
         "_messages",
         "_parser",
         "_pool",
         "_receiver",
-        "_sent_at",
         "_transport",
         "_uses",
+        "_written",
         "idle_since",
     )
 
     def __init__(self, pool: "Connections") -> None:
         self.idle_since = 0.0
         self._pool = pool
-        self._loop = pool.loop
         self._parser = httptools.HttpResponseParser(self)
         self._feed = self._parser.feed_data
         self._receiver: Receiver | None = None
         self._head: AnswerHead | None = None
         self._buffer = b""
         self._uses = 0
-        self._sent_at = 0.0
+        self._written = 0
+        self._before: int | None = None  # what was acknowledged of earlier requests, with the SYN
         self._messages = 0
         self._is_whole = False
         self._may_keep = False
+        self._is_head_only = False
         self._is_last = False
         self._is_paused = False
 
@@ -93,16 +95,22 @@ class Connection(asyncio.Protocol):
     ) -> None:
         """Sends a request; the receiver hears of its answer.
 
-        After the last request the connection is closed; after any other it may already be somebody
-        else's when the receiver hears that the answer is whole.
+        After the last request the connection is closed, and so it is after HEAD, to whose answer
+        nothing belongs but its head; after any other it may already be somebody else's when the
+        receiver hears that the answer is whole.
         """
-        self._is_last = is_last
+        self._is_head_only = head.startswith(b"HEAD ")
+        self._is_last = is_last or self._is_head_only
         self._receiver = receiver
         self._head = None
         self._messages = 0
         self._is_whole = False
         self._uses += 1
-        self._sent_at = self._loop.time()
+        if self._pool.is_secure:  # what TLS makes of our bytes is not ours to count
+            self._before = acknowledged(self._transport)
+        else:
+            self._before = self._written + SYN
+            self._written += len(head) + len(body)
         turn = self._pool.turn
         if len(body) < _SMALL:
             turn.write(self._transport, head + body)
@@ -185,6 +193,8 @@ class Connection(asyncio.Protocol):
             self._buffer = b""
         end = data.find(b"\r\n\r\n") + 4
         while end >= 4 and data[9:10] == b"1":  # an interim answer, such as 103
+            if data[9:12] == _SWITCHING:
+                raise ValueError("it switched protocols, which it was not asked for")
             data = data[end:]
             end = data.find(b"\r\n\r\n") + 4
         if end < 4:
@@ -196,7 +206,11 @@ class Connection(asyncio.Protocol):
         if self._messages > 1:
             raise ValueError(_TWO_ANSWERS)
         head = self._head = self._pool.heads.read(data[:end])
-        receiver.head_received(head, data[end:])
+        if self._is_head_only:
+            self._is_whole = True
+            receiver.head_received(head, b"")
+        else:
+            receiver.head_received(head, data[end:])
 
     def _complete(self) -> None:
         """Gives the connection back before the receiver may want one for the next request."""
@@ -227,10 +241,16 @@ class Connection(asyncio.Protocol):
     def _loss(self) -> Failure:
         if self._head is not None:
             return Failure("died", "closed the connection in the middle of its answer")
-        is_prompt = self._loop.time() - self._sent_at < STALE_S
-        if self._uses > 1 and is_prompt and not self._buffer:
+        if self._buffer or self._may_have_arrived():
+            return Failure("died", "closed the connection without an answer")
+        if self._uses > 1:
             return Failure("stale", "had closed the kept connection")
-        return Failure("died", "closed the connection without an answer")
+        return Failure("unreachable", "closed the connection before it took the request")
+
+    def _may_have_arrived(self) -> bool:
+        """Whether the engine may have seen the request, or a part of it."""
+        taken = acknowledged(self._transport)
+        return taken is None or self._before is None or taken > self._before
 
 
 class Connections:
@@ -249,6 +269,7 @@ class Connections:
         self.heads = heads
         name = f"[{host}]" if ":" in host else host
         self.host_header = (name if tls and port == HTTPS else f"{name}:{port}").encode()
+        self.is_secure = tls is not None
         self._tls = tls
         self._host = host
         self._port = port

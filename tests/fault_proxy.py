@@ -210,8 +210,11 @@ def without_penalties(body: bytes) -> bytes:
 
 
 def client_of(url: str) -> httpx.AsyncClient:
-    """Waits for answers as long as they take, and opens as many connections as it is asked for."""
-    return httpx.AsyncClient(base_url=url, timeout=None, limits=httpx.Limits(max_connections=None))
+    """Waits for answers as long as they take, and opens a connection for each request: an engine
+    closes kept ones when it likes, and a request that meets the closing would be the proxy's 500.
+    """
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    return httpx.AsyncClient(base_url=url, timeout=None, limits=limits)
 
 
 def make_app(proxy: Proxy) -> Starlette:

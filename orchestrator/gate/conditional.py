@@ -35,7 +35,7 @@ from orchestrator.gate.deviance import (
 )
 from orchestrator.gate.evidence import END
 from orchestrator.gate.power import Plan
-from orchestrator.gate.sampled import LOOKS, SampledSettings
+from orchestrator.gate.sampled import LOOKS, REPEATED_LEVEL, SampledSettings
 
 _FEW_RUNS: Final = 1000
 _RUNS_BELOW: Final = 20  # simulated runs that fall below the level by chance, where it matters
@@ -80,8 +80,8 @@ class Comparison:
 
     def plan(self, settings: SampledSettings, look: int) -> Plan:
         """This run, to ask what it could see."""
-        level = settings.level * LOOKS[look][1]
-        return Plan(self.roots, self.draws, settings.noise, level, settings.seed)
+        levels = _levels(settings, look)
+        return Plan(self.roots, self.draws, settings.noise, levels, settings.seed)
 
 
 def compare(samples: Samples, settings: SampledSettings) -> Comparison:
@@ -115,7 +115,7 @@ def p_value(comparison: Comparison, settings: SampledSettings, look: int) -> flo
     with many, so that a failure always rests on those.
     """
     rng = np.random.default_rng((settings.seed, look))
-    level = settings.level * LOOKS[look][1]
+    level = settings.level_at(look)
     found = _p_of(comparison, comparison.law(rng, _FEW_RUNS, settings.noise))
     if found > _CLEARLY_ABOVE * level:
         return found
@@ -180,5 +180,10 @@ def planned(told: Mapping[str, Told], settings: SampledSettings, draws: int) -> 
     )
     roots = [grow(prefix, paths, draws, settings.ends) for prefix, paths in used.items()]
     arms = (draws,) if settings.is_told else (draws, draws)
-    level = settings.level * LOOKS[-1][1]
-    return Plan(roots, dict.fromkeys(told, arms), settings.noise, level, settings.seed)
+    levels = _levels(settings, len(LOOKS) - 1)
+    return Plan(roots, dict.fromkeys(told, arms), settings.noise, levels, settings.seed)
+
+
+def _levels(settings: SampledSettings, look: int) -> tuple[float, ...]:
+    """All that a run must fail at: a look, and its repetition."""
+    return (settings.level_at(look), *([REPEATED_LEVEL] if settings.is_repeated else []))

@@ -31,7 +31,14 @@ from orchestrator.gate.evidence import Sampled
 from orchestrator.gate.mmd import mmd_p_value
 from orchestrator.gate.power import WANTED_POWER, Power
 from orchestrator.gate.progress import DrawProgress, Say
-from orchestrator.gate.sampled import LOOKS, SampledSettings, Shown, conclude, fails
+from orchestrator.gate.sampled import (
+    LOOKS,
+    REPETITION,
+    SampledSettings,
+    Shown,
+    conclude,
+    fails,
+)
 from orchestrator.wire import engine_client, hold, read_counters
 
 Drawn: TypeAlias = dict[str, list[Path]]  # by prefix
@@ -136,19 +143,26 @@ class Sampling:
         self._plain: Drawn = {}
         self._plain_strings: Drawn = {}
         self._speculating: Drawn = {}
+        self._repeated: Drawn = {}  # where a look has failed
         self._strings: Drawn = {}
         self._comparison: Comparison | None = None
         self._p_values: list[float] = []
+        self._repeated_p_value: float | None = None
         self._drafted: float | None = 0.0
         self._lacks: list[str] = []
 
     @property
     def is_done(self) -> bool:
         """Whether further draws would change nothing."""
-        if not self._prefixes or len(self._p_values) == len(LOOKS):
-            return True
         is_cut = self._comparison is not None and self._comparison.cut > 0
-        return is_cut or fails(self._p_values, self._settings)
+        if not self._prefixes or is_cut or self._repeated_p_value is not None:
+            return True
+        return len(self._p_values) == len(LOOKS) and not self._is_repeating
+
+    @property
+    def _is_repeating(self) -> bool:
+        """Whether a look has failed, so that new draws decide."""
+        return fails(self._p_values, self._settings) and self._settings.is_repeated
 
     async def score(self, plain: Endpoint) -> None:
         """Plan the number of draws, and get from plain all that they will be compared with."""
@@ -165,23 +179,32 @@ class Sampling:
             self._prefixes.clear()
 
     async def draw(self, speculating: Endpoint) -> None:
-        """Draw for the next look, and look. What is drafted for strings does not count."""
+        """Draw for the next look, or for its repetition, and look. What is drafted for strings
+        does not count."""
         settings, journal, look = self._settings, self._kept.speculating, len(self._p_values)
         async with self._progress.telling(speculating.name):
             async with _same_engine(speculating, journal) as line:
                 await self._sample(line, self._strings, settings.strings, settings.string_length)
-                drafted = await self._draw_counted(line, round(self._planned * LOOKS[look][0]))
+                drafted = await self._draw_counted(line)
             if look == len(journal.counted):
                 journal.count(drafted)
             self._drafted = _sum(self._drafted, journal.counted[look])
-            self._progress.begin(f"look {look + 1} of {len(LOOKS)}, comparing what was drawn")
+            self._progress.begin(f"{self._name_of_look}, comparing what was drawn")
             await asyncio.to_thread(self._look)
 
-    async def _draw_counted(self, line: _Line, count: int) -> float | None:
+    @property
+    def _name_of_look(self) -> str:
+        if self._is_repeating:
+            return "the repetition of a look that failed"
+        return f"look {len(self._p_values) + 1} of {len(LOOKS)}"
+
+    async def _draw_counted(self, line: _Line) -> float | None:
         """What the engine drafts for it; of draws kept from an earlier run, the journal knows."""
+        share = 1.0 if self._is_repeating else LOOKS[len(self._p_values)][0]
+        into = self._repeated if self._is_repeating else self._speculating
         await asyncio.sleep(_COUNT_PAUSE_S)
         start = await line.drafted()
-        await self._sample(line, self._speculating, count, self._settings.length)
+        await self._sample(line, into, round(self._planned * share), self._settings.length)
         await asyncio.sleep(_COUNT_PAUSE_S)
         return rise(start, await line.drafted(), "drafted")
 
@@ -189,17 +212,20 @@ class Sampling:
         """The verdict on what was drawn so far."""
         seen = self._comparison
         look = len(self._p_values) - 1
+        if self._repeated_p_value is not None:
+            look = len(LOOKS) - 1  # as many draws
         plan = seen.plan(self._settings, look) if seen and look >= 0 else None
         shown = Shown(
             tuple(self._p_values),
             self._mmd_p_value(),
             seen.contexts if seen else 0,
-            sum(map(len, self._speculating.values())),
+            sum(map(len, (self._repeated or self._speculating).values())),
             Power(plan).detectable() if plan and seen and seen.contexts else None,
             self._drafted,
             seen.cut if seen else 0,
             tuple(self._lacks),
             worst(seen) if seen else (),
+            self._repeated_p_value,
         )
         return conclude(shown, self._settings)
 
@@ -260,8 +286,8 @@ class Sampling:
         are_whole = into is self._strings or into is self._plain_strings
         most = (self._settings.strings if are_whole else self._planned) * len(self._prefixes)
         what = "whole answers" if are_whole else "next tokens"
-        if into is self._speculating:
-            what = f"{what}, look {len(self._p_values) + 1} of {len(LOOKS)}"
+        if into is self._speculating or into is self._repeated:
+            what = f"{what}, {self._name_of_look}"
         self._progress.begin(what, sum(map(len, into.values())), most)
 
     def _next(self, count: int, length: int) -> Draws:
@@ -281,19 +307,25 @@ class Sampling:
             self._plain,
             self._plain_strings,
             self._speculating,
+            self._repeated,
             self._strings,
         ):
             kept.pop(prefix, None)
 
     def _look(self) -> None:
-        samples = Samples(self._told, self._speculating, self._plain)
-        self._comparison = compare(samples, self._settings)
-        found = p_value(self._comparison, self._settings, len(self._p_values))
-        self._p_values.append(found)
-        drawn = sum(map(len, self._speculating.values()))
-        self._say(
-            f"sampled: look {len(self._p_values)} at {drawn} draws: p = {found:.2g} by itself"
-        )
+        is_repeating, look = self._is_repeating, len(self._p_values)
+        drawn = self._repeated if is_repeating else self._speculating
+        self._comparison = compare(Samples(self._told, drawn, self._plain), self._settings)
+        found = p_value(self._comparison, self._settings, REPETITION if is_repeating else look)
+        name = "repetition" if is_repeating else f"look {look + 1}"
+        total = sum(map(len, drawn.values()))
+        self._say(f"sampled: {name} at {total} draws: p = {found:.2g} by itself")
+        if is_repeating:
+            self._repeated_p_value = found
+        else:
+            self._p_values.append(found)
+            if self._is_repeating:
+                self._say("sampled: that look fails; it stands if as many new draws fail too")
 
     def _mmd_p_value(self) -> float | None:
         return mmd_p_value(self._plain_strings, self._strings, self._settings.seed)

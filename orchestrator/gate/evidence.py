@@ -149,6 +149,8 @@ class Sampled:
     `p_value` is of the conditional next-token test, `mmd_p_value` of the test on whole strings;
     each is compared with its share of `alpha`, the chance that a faultless engine fails.
     `detectable` is the total variation distance that would have been seen with 80 % probability.
+    `repeated` is the p-value of new draws, made because a look had failed: the test fails only when
+    they fail too (gate/sampled.py).
     """
 
     verdict: Verdict
@@ -163,6 +165,7 @@ class Sampled:
     detectable: float | None
     drafted: float | None = None
     worst: tuple[str, ...] = ()  # the contexts that differ most, in words
+    repeated: float | None = None
 
 
 @dataclass(frozen=True)

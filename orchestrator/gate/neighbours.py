@@ -32,11 +32,14 @@ class Neighbours:
     prefixes: Sequence[tuple[int, ...]]
     count: int
     failure: str | None = None
+    are_wanted: bool = True
 
     async def draw_on(self, number: int) -> None:
         """One answer after another, each from another prefix and with a seed of its own."""
         api, model = self.endpoint.adapter.api, self.endpoint.model
-        for seed in itertools.count(number + 1, self.count):
+        seeds = itertools.count(number + 1, self.count)
+        while self.are_wanted:
+            seed = next(seeds)
             prefix = self.prefixes[seed % len(self.prefixes)]
             draws = Draws(1, _LENGTH, _TEMPERATURE, seed)
             try:
@@ -53,16 +56,23 @@ async def sampled_neighbours(
     prefixes: Sequence[tuple[int, ...]],
     count: int,
 ) -> AsyncIterator[Neighbours]:
-    """`count` sampled requests in flight for the length of the block, whatever becomes of them."""
+    """`count` sampled requests in flight for the length of the block, whatever becomes of them.
+
+    What is in flight at its end is waited for. An engine goes on for a while with an answer that
+    nobody waits for any more, and the greedy requests that follow would have its company.
+    """
     found = Neighbours(client, endpoint, prefixes, count if prefixes else 0)
     if count and not prefixes:
         found.failure = "the engine does not tell the ids of its prompts, or all are too long"
     tasks = [asyncio.create_task(found.draw_on(number)) for number in range(found.count)]
     try:
         yield found
-    finally:
+    except BaseException:
         for task in tasks:
             task.cancel()
+        raise
+    finally:
+        found.are_wanted = False
         ends = await asyncio.gather(*tasks, return_exceptions=True)
         for error in (end for end in ends if isinstance(end, Exception)):
             found.failure = found.failure or f"{type(error).__name__}: {error}"

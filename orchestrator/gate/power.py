@@ -28,13 +28,13 @@ _BISECTIONS = 8  # on a logarithmic scale: the distance is found within 3 %
 
 @dataclass(frozen=True)
 class Plan:
-    """A run to be: its contexts, each arm's draws by prefix, the noise, and the level of its last
-    look."""
+    """A run to be: its contexts, each arm's draws by prefix, the noise, and the levels of its last
+    look and of the repetition, where there is one: it fails when it fails at each."""
 
     roots: Sequence[Context]
     draws: Mapping[str, tuple[int, ...]]
     noise: float
-    level: float
+    levels: tuple[float, ...]
     seed: int
 
 
@@ -46,7 +46,7 @@ class Power:
         self._rng = np.random.default_rng(plan.seed)
         self._scores = simulate(plan.roots, self._law(NULL_RUNS))
         self._null = self._scores.beside(self._scores)
-        self._limit = _limit(self._null, plan.level)
+        self._limits = [_limit(self._null, level) for level in plan.levels]
 
     def against(self, distance: float) -> float:
         """The share of runs with the stated fault that fail; `distance` is its mean total variation
@@ -58,9 +58,10 @@ class Power:
         return self.failing(self._law(FAULT_RUNS, moved))
 
     def failing(self, law: Law) -> float:
-        """The share of runs under any law that fail."""
+        """The share of runs under any law that fail. Draws and repeated draws are independent."""
         scores = simulate(self._plan.roots, law).beside(self._scores)
-        return float((smallest_ranks(scores, self._null) <= self._limit).mean())
+        ranks = smallest_ranks(scores, self._null)
+        return math.prod(float((ranks <= limit).mean()) for limit in self._limits)
 
     def detectable(self) -> float | None:
         """The smallest distance that is seen with 80 %; None: none is."""

@@ -12,6 +12,10 @@ from orchestrator.gate.evidence import Sampled, Verdict
 # Looks at the draws: how many of those planned, and the share of the level that this look spends.
 # A faultless engine fails at one of them at most as often as the shares add up to (union bound).
 LOOKS: Final = ((0.25, 0.1), (0.5, 0.2), (1.0, 0.7))
+# A look that fails is repeated with as many draws as were planned, all of them new. It stands when
+# these alone are as unlikely as this. The repetition counts as one more look, behind the others.
+REPETITION: Final = len(LOOKS)
+REPEATED_LEVEL: Final = 0.1
 # Shares of alpha where both tests are made.
 _CONDITIONAL: Final = 0.8
 _STRINGS: Final = 0.2
@@ -21,13 +25,13 @@ _STRINGS: Final = 0.2
 class SampledSettings:
     """How sampled output is tested.
 
-    `alpha` is the chance that a faultless engine fails. `detectable` is the total variation
-    distance to be seen with 80 % (power.py says of what fault); `largest` the most draws made for
-    it, over all prefixes. Each draw has `length` tokens, at least 2: the first comes from the
-    prompt's pass, not from verification. `noise` is the standard deviation, in nats, by which
-    numerics may move a log-probability without a fault. `ends` are the tokens that end a text;
-    empty: learned from the draws. `strings` longer answers of `string_length` tokens are drawn
-    from each arm for each prefix; 0: no test on whole strings.
+    `alpha` is the most that the chance may be that a faultless engine fails. `detectable` is the
+    total variation distance to be seen with 80 % (power.py says of what fault); `largest` the most
+    draws made for it, over all prefixes. Each draw has `length` tokens, at least 2: the first comes
+    from the prompt's pass, not from verification. `noise` is the standard deviation, in nats, by
+    which numerics may move a log-probability without a fault. `ends` are the tokens that end a
+    text; empty: learned from the draws. `strings` longer answers of `string_length` tokens are
+    drawn from each arm for each prefix; 0: no test on whole strings.
     """
 
     temperature: float = 1.0
@@ -53,9 +57,19 @@ class SampledSettings:
         return self.temperature == 1
 
     @property
+    def is_repeated(self) -> bool:
+        """Whether a look that fails is repeated. Against plain's own draws, which stay the same, a
+        repetition would not be independent."""
+        return self.is_told
+
+    @property
     def level(self) -> float:
         """What the conditional test may spend, over all looks."""
         return self.alpha * (_CONDITIONAL if self.strings else 1.0)
+
+    def level_at(self, look: int) -> float:
+        """What one look may spend; REPETITION counts as one."""
+        return REPEATED_LEVEL if look == REPETITION else self.level * LOOKS[look][1]
 
     @property
     def strings_level(self) -> float:
@@ -67,7 +81,8 @@ class SampledSettings:
 class Shown:
     """What a run showed so far: a p-value for each look, and what was missing, in words.
 
-    `cut` draws are shorter than asked without a token that ends a text.
+    `repeated` is the p-value of the repetition, once a look has failed. `cut` draws are shorter
+    than asked without a token that ends a text.
     """
 
     p_values: tuple[float, ...] = ()
@@ -79,6 +94,7 @@ class Shown:
     cut: int = 0
     lacks: tuple[str, ...] = ()
     worst: tuple[str, ...] = ()
+    repeated: float | None = None
 
 
 def over_looks(p_values: Sequence[float]) -> float:
@@ -107,12 +123,18 @@ def conclude(shown: Shown, settings: SampledSettings) -> Sampled:
         shown.detectable,
         shown.drafted,
         shown.worst,
+        shown.repeated,
     )
 
 
 def fails(p_values: Sequence[float], settings: SampledSettings) -> bool:
-    """Whether the conditional test fails by the looks so far: no more draws are needed."""
+    """Whether the conditional test fails by the looks so far: no further look is needed."""
     return over_looks(p_values) <= settings.level
+
+
+def stands(repeated: float | None) -> bool:
+    """Whether a look that failed does so when it is repeated, or was not repeated."""
+    return repeated is None or repeated <= REPEATED_LEVEL
 
 
 def _failures(p_value: float | None, shown: Shown, settings: SampledSettings) -> list[str]:
@@ -120,9 +142,11 @@ def _failures(p_value: float | None, shown: Shown, settings: SampledSettings) ->
     if shown.cut:
         what = f"{shown.cut} of {shown.draws} draws are shorter than asked"
         failures.append(f"{what}, and no token that ends a text is their last")
-    if p_value is not None and fails(shown.p_values, settings):
+    is_failing = p_value is not None and fails(shown.p_values, settings)
+    if is_failing and stands(shown.repeated):
         what = f"next tokens are not drawn from plain's probabilities (p = {p_value:.2g}"
-        failures.append(f"{what}, below {settings.level:g})")
+        again = "" if shown.repeated is None else f"; in new draws {shown.repeated:.2g}"
+        failures.append(f"{what}, below {settings.level:g}{again})")
     if shown.mmd_p_value is not None and shown.mmd_p_value <= settings.strings_level:
         what = f"answers differ from plain's as strings (p = {shown.mmd_p_value:.2g}"
         failures.append(f"{what}, below {settings.strings_level:g})")
@@ -131,7 +155,7 @@ def _failures(p_value: float | None, shown: Shown, settings: SampledSettings) ->
 
 def _lacks(shown: Shown) -> list[str]:
     lacks = list(shown.lacks)
-    if len(shown.p_values) < len(LOOKS):
+    if len(shown.p_values) < len(LOOKS) and shown.repeated is None:
         lacks.append(f"{len(shown.p_values)} of {len(LOOKS)} looks were made")
     if not shown.contexts:
         lacks.append("plain has one likely token everywhere: there was nothing to compare")
@@ -144,7 +168,11 @@ def _lacks(shown: Shown) -> list[str]:
 
 def _no_difference(p_value: float | None, shown: Shown) -> str:
     drawn = f"{shown.draws} draws at {shown.contexts} places, {shown.drafted:.0f} tokens drafted"
-    seen = f"no difference in {drawn} (p = {p_value:.2g})"
+    if shown.repeated is None:
+        seen = f"no difference in {drawn} (p = {p_value:.2g})"
+    else:
+        before = f"those before had shown one (p = {p_value:.2g})"
+        seen = f"no difference in {drawn}, all of them new (p = {shown.repeated:.2g}); {before}"
     if shown.detectable is None:
         return seen
     return f"{seen}; a total variation distance of {shown.detectable:.2g} would be seen with 80 %"

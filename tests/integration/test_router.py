@@ -12,6 +12,7 @@ import pytest
 
 from orchestrator.fleet import Hop, Until
 from orchestrator.router import Router
+from orchestrator.upstream import Connections, Failure, Receiver
 from tests.router_harness import (
     CHAT,
     FAKE_ENGINE,
@@ -192,19 +193,45 @@ def test_a_worker_that_refuses_connections_is_passed_over_once() -> None:
     run(scenario)
 
 
-def test_a_kept_connection_that_the_engine_had_closed_is_replaced() -> None:
+def test_a_kept_connection_that_the_engine_had_closed_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """tests/integration/test_upstream_delivery.py has how that is known."""
+
+    class Closed:
+        def send(self, receiver: Receiver, *request: bytes) -> None:
+            receiver.failed(Failure("stale", "had closed the kept connection"))
+
+    async def scenario() -> None:
+        async with one_plain(timeouts=NO_CHECKS) as (fake, router), wire(router.port) as client:
+            kept = [Closed()]
+            monkeypatch.setattr(Connections, "take", lambda self: kept.pop() if kept else None)
+            client.post(CHAT, ask())
+            assert (await client.reply()).status == 200
+            assert (await fake.log(finished=1))["counts"]["requests"] == 1
+            assert router.dispatch.tally.failures == {("plain-0", "stale"): 1}
+            assert router.dispatch.standing.states["plain-0"] == "ready"
+
+    run(scenario)
+
+
+def test_a_request_that_came_on_a_kept_connection_is_not_sent_again() -> None:
+    """The engine reads it and closes at once, as one does that dies."""
+
     async def scenario() -> None:
         async with (
             one_plain("--fail", "close_reused", timeouts=NO_CHECKS) as (fake, router),
             wire(router.port) as client,
         ):
+            statuses = []
             for _ in range(2):
                 client.post(CHAT, ask())
-                assert (await client.reply()).status == 200
-            log = await fake.log(requests=3)
+                statuses.append((await client.reply()).status)
+            assert statuses == [200, 502]
+            log = await fake.log(requests=2)
             connections = [seen["connection"] for seen in log["requests"]]
-            assert connections[0] == connections[1] != connections[2]
-            assert router.dispatch.tally.failures == {("plain-0", "stale"): 1}
+            assert connections[0] == connections[1]
+            assert router.dispatch.tally.failures == {("plain-0", "died"): 1}
 
     run(scenario)
 

@@ -101,14 +101,15 @@ def test_request_streams_through_the_router(fleet: TestFleet) -> None:
     server = fleet.start("serve", str(fleet.file))
     listen = fleet.file.read_text().split('listen: "')[1].split('"')[0]
     try:
-        until(lambda: _is_up(f"http://{listen}/health"), "the router is up")
+        admin = fleet.file.read_text().split('admin: "')[1].split('"')[0]
+        until(lambda: _are_ready(f"http://{admin}/status", "plain-0", "ngram-0"), "both are ready")
         body = {"model": "tiny", "prompt": PROMPTS[3], "max_tokens": 24, "stream": True}
         url = f"http://{listen}/v1/completions"
         with httpx.stream("POST", url, json=body, timeout=60) as answer:
             events = [line for line in answer.iter_lines() if line.startswith("data: ")]
         assert answer.status_code == 200
         assert answer.headers["x-draftgate-type"] == "edit"
-        assert answer.headers["x-draftgate-profile"] == "ngram"
+        assert answer.headers["x-draftgate-profile"] == "ngram", answer.headers
         assert answer.headers["x-draftgate-worker"] == "ngram-0"
         assert len(events) > 2
         assert events[-1] == "data: [DONE]"
@@ -120,11 +121,13 @@ def test_request_streams_through_the_router(fleet: TestFleet) -> None:
         server.wait(30)
 
 
-def _is_up(url: str) -> bool:
+def _are_ready(status: str, *workers: str) -> bool:
+    """Whether the router knows these workers for ready: its port opens when one a model is."""
     try:
-        return httpx.get(url).status_code == 200
+        told = httpx.get(status).raise_for_status().json()
     except httpx.HTTPError:
         return False
+    return {u["name"] for u in told["upstreams"] if u["state"] == "ready"} >= set(workers)
 
 
 def test_another_model_in_effect_is_refused(

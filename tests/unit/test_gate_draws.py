@@ -1,6 +1,7 @@
 """Collecting draws and running the sampled test, on an engine that is a made-up language."""
 
 import asyncio
+import itertools
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,6 +35,7 @@ class Engine:
     """What answers; `asked` keeps the draws it was asked for."""
 
     rule: Rule | None = None
+    right_after: int | None = None  # requests; the rule is the right one from then on
     drafted: float | None = 5.0  # by each request
     cut: bool = False
     fails_on: tuple[int, ...] | None = None
@@ -64,6 +66,8 @@ class Engine:
         return [[int(t), float(np.log(chances[t]))] for t in best]
 
     def _drawn(self, body: dict[str, Any]) -> list[list[int]]:
+        if len(self.asked) == self.right_after:
+            self.rule = None
         self.asked.append(body)
         self.counted += self.drafted or 0
         prefix, _ = place(body["ids"])
@@ -176,6 +180,32 @@ def test_a_wrong_rule_fails_at_the_first_look_that_shows_it(engines: dict[str, E
     assert found.verdict == "fail"
     assert found.looks < len(LOOKS)
     assert found.worst
+
+
+def test_a_look_that_fails_is_repeated_with_new_draws(engines: dict[str, Engine]) -> None:
+    """As many as were planned: what chance did once it does not do again."""
+    said: list[str] = []
+    wrong = engines["speculating"]
+    wrong.rule = RULES["accept if equal to the argmax"]
+    settings = replace(SETTINGS, seed=1)
+    failed = run(settings, said)
+    assert failed.verdict == "fail"
+    looks = [n for n, line in enumerate(said) if "look" in line]
+    assert "that look fails; it stands if as many new draws fail too" in said[looks[-1]]
+    assert said[-1].startswith(f"sampled: repetition at {failed.draws} draws: p = ")
+
+    sizes = [body["draws"] * (body["length"] == settings.length) for body in wrong.asked]
+    before = sum(sizes) - failed.draws
+    asked = list(itertools.accumulate(sizes)).index(before) + 1
+    engines["speculating"] = Engine(RULES["accept if equal to the argmax"], right_after=asked)
+    found = run(settings)
+    assert found.verdict == "pass", found.message
+    assert found.draws == failed.draws
+    assert found.repeated is not None
+    assert found.repeated > 0.1
+    assert "all of them new" in found.message
+    assert found.p_value is not None
+    assert found.p_value <= settings.level
 
 
 def test_another_temperature_is_compared_with_draws_of_plain(engines: dict[str, Engine]) -> None:

@@ -112,6 +112,23 @@ def test_looks_share_the_level() -> None:
     assert not fails([1.1 * first * SETTINGS.level], SETTINGS)
 
 
+def test_a_repetition_lets_a_tenth_of_the_false_alarms_stand() -> None:
+    once, twice = (
+        Power(replace(plan_of(4 * DRAWS), levels=levels)) for levels in ((0.1,), (0.1, 0.1))
+    )
+    alone, repeated = (np.mean([p.seeing({}) for _ in range(10)]) for p in (once, twice))
+    assert alone == pytest.approx(0.1, abs=0.03)
+    assert repeated == pytest.approx(alone**2, abs=0.005)
+    assert twice.against(0.4) > 0.9
+
+
+def test_draws_against_plains_own_are_not_repeated() -> None:
+    told_for = {p: LANGUAGE.told(p, DRAWS, 3) for p in PREFIXES}
+    for temperature, levels in ((1.0, 2), (0.9, 1)):
+        settings = replace(SETTINGS, temperature=temperature)
+        assert len(planned(told_for, settings, DRAWS).levels) == levels
+
+
 def test_the_two_tests_share_alpha() -> None:
     assert SETTINGS.level + SETTINGS.strings_level == pytest.approx(SETTINGS.alpha)
     alone = replace(SETTINGS, strings=0)
@@ -193,6 +210,10 @@ def shown(
         (shown(detectable=None), "pass", "no difference in 900 draws at 20 places"),
         (shown((1e-4,)), "fail", "not drawn from plain's probabilities"),
         (shown((0.5, 0.5, 1e-4)), "fail", "not drawn from plain's probabilities"),
+        (shown((1e-4,), repeated=0.1), "fail", "below 0.008; in new draws 0.1)"),
+        (shown((1e-4,), repeated=0.11), "pass", "all of them new (p = 0.11); those before had"),
+        (shown((1e-4,), repeated=0.5, cut=1), "fail", "1 of 900 draws are shorter"),
+        (shown((1e-4,), 1e-4, repeated=0.5), "fail", "as strings"),
         (shown(mmd=1e-4), "fail", "as strings"),
         (shown((1e-4,), drafted=0.0), "fail", "not drawn"),
         (shown(cut=3), "fail", "3 of 900 draws are shorter than asked"),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.gate.evidence import Sampled
+from orchestrator.gate.evidence import Sampled, Verdict
 from orchestrator.gate.report.sampled import headline, sentences
 
 PASS = Sampled("pass", "no difference (p = 0.41)", 1.0, 24, 9600, 3, 0.01, 0.41, 0.73, 0.062, 900.0)
@@ -34,6 +34,20 @@ def test_the_test_that_fails_says_so(p_value: float, mmd_p_value: float, words: 
     assert headline(failed) == "sampled output at temperature 1: fail"
     assert sum(words in sentence for sentence in sentences(failed)) == 1
     assert sum("no difference" in sentence for sentence in sentences(failed)) == 1
+
+
+@pytest.mark.parametrize(
+    ("repeated", "verdict", "words"),
+    [(0.03, "fail", "another distribution than plain's"), (0.4, "pass", "no difference")],
+)
+def test_new_draws_decide_after_a_look_that_failed(
+    repeated: float, verdict: Verdict, words: str
+) -> None:
+    again = replace(PASS, verdict=verdict, p_value=0.001, looks=2, repeated=repeated)
+    assert sentences(again)[0].startswith(
+        f"next tokens: {words} in 9,600 draws at 24 places, all of them new: p = {repeated} "
+        "(0.1 or less fails); draws before them: p = 0.001 (0.008 or less fails)"
+    )
 
 
 def test_a_failure_of_neither_test_has_its_reason() -> None:

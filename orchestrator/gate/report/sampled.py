@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from orchestrator.gate.evidence import Sampled
 from orchestrator.gate.report.words import count, figure, printable
-from orchestrator.gate.sampled import LOOKS, SampledSettings
+from orchestrator.gate.sampled import LOOKS, REPEATED_LEVEL, SampledSettings, stands
 
 
 def headline(sampled: Sampled) -> str:
@@ -34,14 +34,18 @@ def _next_tokens(sampled: Sampled, level: float) -> tuple[str, bool]:
     if p_value is None:
         return "next tokens: nothing was compared", False
     where = f"in {sampled.draws:,} draws at {sampled.contexts:,} places"
-    if p_value <= level:
-        return f"next tokens: another distribution than plain's {where}: {_p(p_value, level)}", True
+    told = _p(p_value, level)
     looks = f", {sampled.looks} of {len(LOOKS)} looks" if sampled.looks < len(LOOKS) else ""
+    if sampled.repeated is not None:
+        where, looks = f"{where}, all of them new", ""
+        told = f"{_p(sampled.repeated, REPEATED_LEVEL)}; draws before them: {told}"
+    if p_value <= level and stands(sampled.repeated):
+        return f"next tokens: another distribution than plain's {where}: {told}", True
     seen = "what it could have seen is not known"
     if sampled.detectable is not None:
         distance = f"a total variation distance of {figure(sampled.detectable)}"
         seen = f"would have seen {distance} with 80 % probability"
-    return f"next tokens: no difference {where}{looks}: {_p(p_value, level)}; {seen}", False
+    return f"next tokens: no difference {where}{looks}: {told}; {seen}", False
 
 
 def _strings(sampled: Sampled, level: float) -> tuple[str, bool]:
