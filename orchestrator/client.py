@@ -221,7 +221,8 @@ class ClientConnection(asyncio.Protocol):
         has_body = incoming is None or incoming.method != "HEAD"
         added = self._service.dispatch.page_headers(incoming)
         if isinstance(decision, Refusal):
-            data = refusal_answer(decision, added, keep_alive, has_body)
+            path = self._reader.path if incoming is None else incoming.path
+            data = refusal_answer(decision, path, added, keep_alive, has_body)
         else:
             added += decision.added
             data = own_answer(decision.status, decision.body, added, keep_alive, has_body)

@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import msgspec
 
 from orchestrator.access_log import AccessLog
-from orchestrator.caller import BYTES_PER_TOKEN, Booking, Caller, Callers
+from orchestrator.caller import Booking, Callers
 from orchestrator.classify import Classifier
 from orchestrator.cors import Cors
-from orchestrator.endpoint import Endpoint, endpoints
+from orchestrator.endpoint import ENDPOINTS, HEALTH, MODELS, Endpoint, endpoints
 from orchestrator.feature import FeatureReader, Features
 from orchestrator.fleet import Hop
+from orchestrator.limits import book, settle
 from orchestrator.message import Incoming, own_headers, printable
-from orchestrator.pick import Choice, Facts, Routes, pick
+from orchestrator.pick import Choice, Facts, Routes, pick, unknown_model
 from orchestrator.pool import SAMPLING
 from orchestrator.refusal import Refusal
 from orchestrator.ring import stable_hash
@@ -24,7 +26,6 @@ from orchestrator.usage import Usage
 
 # The type of requests that generate nothing: embeddings, tokenizing, and the like.
 OTHER_TYPE = "other"
-_MOST_TOKENS = 1e9  # of a request: more is a joke
 _NOTHING = frozenset[str]()
 _DRAWING = frozenset({SAMPLING})
 # Of a client whose address was not asked for.
@@ -131,10 +132,11 @@ class Dispatch:
             u.name: own_headers((("profile", u.profile), ("worker", u.name)))
             for u in standing.upstreams.values()
         }
-        self._models = _model_list(standing.pools.names)
+        self._models = {name: _model(name) for name in standing.pools.names}
+        every = msgspec.json.encode({"object": "list", "data": list(self._models.values())})
         self._answers: Mapping[str, Callable[[], Answer]] = {
-            "/v1/models": lambda: Answer(200, self._models),
-            "/health": self._health,
+            MODELS: lambda: Answer(200, every),
+            HEALTH: self._health,
         }
 
     def decide(self, incoming: Incoming) -> Order | Answer | Refusal:
@@ -142,15 +144,23 @@ class Dispatch:
         if incoming.method == "OPTIONS" and self._cors and self._cors.is_preflight(incoming):
             found = self._cors.preflight(incoming)
             return found if isinstance(found, Refusal) else Answer(204, b"", found)
+        if self.callers is None or incoming.path == HEALTH:
+            return self._decide(incoming)
+        caller = self.callers.find(incoming)
+        if isinstance(caller, Refusal):
+            return caller
+        decided = self._decide(incoming)
+        if not isinstance(decided, Order):
+            return decided
+        return book(caller, decided, self.routes, self.tally) or decided
+
+    def _decide(self, incoming: Incoming) -> Order | Answer | Refusal:
+        """What to do with a request of somebody who may ask."""
         endpoint = self._endpoints.get(incoming.path)
         if endpoint is None:
-            return self._unknown_path(incoming.path)
+            return self._of_no_endpoint(incoming)
         if incoming.method not in endpoint.methods:
-            allow = ", ".join(endpoint.methods)
-            message = f"{incoming.path} takes {allow}, not {incoming.method}"
-            return Refusal(405, message, "method_not_allowed", allow=allow)
-        if self.callers is not None and incoming.path != "/health":
-            return self._keyed(self.callers, incoming, endpoint)
+            return _wrong_method(incoming, endpoint)
         if endpoint.use == "own":
             return self._answers[incoming.path]()
         return self._order(incoming, endpoint)
@@ -202,52 +212,11 @@ class Dispatch:
             first_s = end.first_byte_s if end.is_events else None
             self.tally.of(kind, profile).see(end.seconds, first_s, end.usage)
         if order is not None and order.booking is not None:
-            self._settle(order.booking, end)
+            settle(order.booking, end, self.tally)
         if order is not None and order.trace is not None:
             order.trace.end(order, choice, end)
         if self.access is not None:
             self.access.write(incoming, order, choice, end)
-
-    def _keyed(
-        self, callers: Callers, incoming: Incoming, endpoint: Endpoint
-    ) -> Order | Answer | Refusal:
-        """What to do with a request that needs a key."""
-        caller = callers.find(incoming)
-        if isinstance(caller, Refusal):
-            return caller
-        if endpoint.use == "own":
-            return self._answers[incoming.path]()
-        order = self._order(incoming, endpoint)
-        if isinstance(order, Refusal):
-            return order
-        refusal = self._book(caller, order)
-        if refusal is None:
-            return order
-        self.tally.keys[caller.name, refusal.status] += 1
-        return refusal
-
-    def _book(self, caller: Caller, order: Order) -> Refusal | None:
-        """Takes an order of its caller's limits; or why that is not possible."""
-        name = order.facts.model
-        model = self.routes.only if name is None else self.routes.names.get(name)
-        if model is not None and not caller.may_use(model):
-            served = ", ".join(caller.entry.models)
-            message = f"the key {caller.name!r} is not for the model {model!r}, but for: {served}"
-            return Refusal(403, message, "model_not_allowed", "model")
-        booking = caller.book(_tokens(order))
-        if isinstance(booking, Refusal):
-            return booking
-        order.booking = booking
-        order.headers += caller.headers()
-        return None
-
-    def _settle(self, booking: Booking, end: Outcome) -> None:
-        booking.end(end.status, end.usage)
-        name = end.key = booking.caller.name
-        self.tally.keys[name, end.status] += 1
-        if end.usage is not None:
-            self.tally.key_tokens[name, "prompt"] += end.usage.prompt or 0
-            self.tally.key_tokens[name, "completion"] += end.usage.completion or 0
 
     def _order(self, incoming: Incoming, endpoint: Endpoint) -> Order | Refusal:
         found = self._untraced(incoming, endpoint)
@@ -308,6 +277,18 @@ class Dispatch:
         message = f"there is no request type {kind!r}; this fleet knows: {types}"
         return Refusal(400, message, "unknown_type", "x-draftgate-type")
 
+    def _of_no_endpoint(self, incoming: Incoming) -> Answer | Refusal:
+        """One model, or nothing."""
+        path = incoming.path
+        if not path.startswith(f"{MODELS}/"):
+            return self._unknown_path(path)
+        if incoming.method not in ENDPOINTS[MODELS].methods:
+            return _wrong_method(incoming, ENDPOINTS[MODELS])
+        name = unquote(path.removeprefix(f"{MODELS}/"))
+        if name not in self._models:
+            return unknown_model(name, self._models)
+        return Answer(200, msgspec.json.encode(self._models[name]))
+
     def _unknown_path(self, path: str) -> Refusal:
         served = "; ".join(f"{'/'.join(e.methods)} {name}" for name, e in self._endpoints.items())
         return Refusal(404, f"there is nothing at {path}; served are: {served}", "not_found")
@@ -321,21 +302,17 @@ class Dispatch:
         return Answer(503 if unserved else 200, body)
 
 
-def _tokens(order: Order) -> int:
-    """About how many tokens a request may take, until its answer tells."""
-    wanted = order.features.max_tokens or 0.0
-    answers = max(1.0, order.features.n) * min(max(0.0, wanted), _MOST_TOKENS)
-    return len(order.incoming.body) // BYTES_PER_TOKEN + int(min(answers, _MOST_TOKENS))
-
-
 def _head(features: Features) -> int | None:
     """A hash of how the prompt begins: a conversation's turns share it."""
     head = features.head
     return None if head is None else stable_hash(head)
 
 
-def _model_list(models: Iterable[str]) -> bytes:
-    data = [
-        {"id": model, "object": "model", "created": 0, "owned_by": "draftgate"} for model in models
-    ]
-    return msgspec.json.encode({"object": "list", "data": data})
+def _model(name: str) -> Mapping[str, str | int]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "draftgate"}
+
+
+def _wrong_method(incoming: Incoming, endpoint: Endpoint) -> Refusal:
+    allow = ", ".join(endpoint.methods)
+    message = f"{incoming.path} takes {allow}, not {incoming.method}"
+    return Refusal(405, message, "method_not_allowed", allow=allow)

@@ -20,6 +20,9 @@ _OTHER = Endpoint(("POST",), "other")
 _OWN = Endpoint(("GET", "HEAD"), "own")
 _ANY = Endpoint(("GET", "HEAD", "POST"), "other")
 
+# Below it, each model has a path of its own.
+MODELS = "/v1/models"
+HEALTH = "/health"
 # OpenAI's, Anthropic's, and what the engines added to them. Paths that one engine lacks are that
 # engine's own 404.
 ENDPOINTS: Mapping[str, Endpoint] = {
@@ -31,8 +34,8 @@ ENDPOINTS: Mapping[str, Endpoint] = {
     "/v1/embeddings": _OTHER,
     "/tokenize": _OTHER,
     "/detokenize": _OTHER,
-    "/v1/models": _OWN,
-    "/health": _OWN,
+    MODELS: _OWN,
+    HEALTH: _OWN,
 }
 
 

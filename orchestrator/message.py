@@ -180,16 +180,16 @@ def own_answer(
 
 
 def refusal_answer(
-    refusal: Refusal, added: bytes, keep_alive: bool, has_body: bool = True
+    refusal: Refusal, path: str, added: bytes, keep_alive: bool, has_body: bool = True
 ) -> bytes:
-    """A refusal as a whole answer."""
+    """A refusal as a whole answer to a request to this path."""
     if refusal.allow is not None:
         added += b"allow: %b\r\n" % refusal.allow.encode()
     if refusal.status == HTTPStatus.UNAUTHORIZED:  # RFC 9110, 11.6.1
         added += b"www-authenticate: Bearer\r\n"
     if refusal.retry_after_s is not None:
         added += b"retry-after: %d\r\n" % refusal.retry_after_s
-    return own_answer(refusal.status, refusal.body(), added, keep_alive, has_body)
+    return own_answer(refusal.status, refusal.body(path), added, keep_alive, has_body)
 
 
 def body_size(answer: bytes) -> int:

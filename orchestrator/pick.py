@@ -257,11 +257,15 @@ def _cell_obstacle(cell: Cell, pool: Pool, facts: Facts) -> Obstacle | None:
 
 
 def _no_model(routes: Routes, facts: Facts) -> Refusal:
-    served = ", ".join(routes.names)
-    if facts.model is None:
-        message = f"the request names no model; served are: {served}"
-        return Refusal(400, message, None, "model")
-    message = f"the model {facts.model!r} does not exist; served are: {served}"
+    if facts.model is not None:
+        return unknown_model(facts.model, routes.names)
+    message = f"the request names no model; served are: {', '.join(routes.names)}"
+    return Refusal(400, message, None, "model")
+
+
+def unknown_model(name: str, served: Iterable[str]) -> Refusal:
+    """The refusal of a name that none of the served models has."""
+    message = f"the model {name!r} does not exist; served are: {', '.join(served)}"
     return Refusal(404, message, "model_not_found", "model")
 
 
@@ -273,7 +277,7 @@ def _nobody(facts: Facts, model: str, steps: Sequence[Step], left: Sequence[Obst
     if refuge.pools and all(pool.profile in tried for pool in refuge.pools):
         told.pop()
     reasons = "; ".join(obstacle.text for obstacle in told)
-    message = f"no worker can take a {facts.type} request for {model} now: {reasons}"
+    message = f"no worker can take a request of type {facts.type} for {model} now: {reasons}"
     is_full = any(obstacle.kind == "full" for obstacle in left)
     return Refusal(503, message, WORKERS_FULL if is_full else "no_worker", retry_after_s=1)
 

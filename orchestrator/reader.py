@@ -113,6 +113,11 @@ class RequestReader:
         self._length = 0
         self._parser = httptools.HttpRequestParser(self)
 
+    @property
+    def path(self) -> str:
+        """Of the request that is being read or was refused; empty where its head is not known."""
+        return self._incoming.path if self._incoming is not None else ""
+
     def feed(self, data: bytes) -> None:
         """Takes bytes as they came; what follows an error, an upgrade or a close is ignored."""
         if self._is_deaf:

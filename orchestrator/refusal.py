@@ -1,4 +1,7 @@
-"""Refusal: an answer of the router's own, as OpenAI's error object with a mark of its source."""
+"""Refusal: an answer of the router's own, in the form of the API that was asked.
+
+OpenAI's error object, or Anthropic's, with a mark of its source.
+"""
 
 from dataclasses import dataclass
 
@@ -12,6 +15,17 @@ _TYPES = {
     502: "upstream_error",
     503: "unavailable_error",
 }
+# https://platform.claude.com/docs/en/api/errors; clients wait and ask again after an overload.
+_ANTHROPIC_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+_ANTHROPIC = "/v1/messages"  # how the paths of that API begin
 
 
 @dataclass(frozen=True)
@@ -25,8 +39,13 @@ class Refusal:
     allow: str | None = None  # value of the Allow header
     retry_after_s: int | None = None  # value of the Retry-After header
 
-    def body(self) -> bytes:
-        """The error object. Clients tell our errors from an engine's by `source`."""
+    def body(self, path: str = "") -> bytes:
+        """The error object for a request to this path.
+
+        Clients tell our errors from an engine's by `source`.
+        """
+        if path.startswith(_ANTHROPIC):
+            return msgspec.json.encode({"type": "error", "error": self._for_anthropic()})
         fallback = "server_error" if self.status >= 500 else "invalid_request_error"
         error = {
             "message": self.message,
@@ -36,3 +55,12 @@ class Refusal:
             "source": "draftgate",
         }
         return msgspec.json.encode({"error": error})
+
+    def _for_anthropic(self) -> dict[str, str | None]:
+        fallback = "api_error" if self.status >= 500 else "invalid_request_error"
+        return {
+            "type": _ANTHROPIC_TYPES.get(self.status, fallback),
+            "message": self.message,
+            "code": self.code,
+            "source": "draftgate",
+        }

@@ -297,8 +297,8 @@ class Relay(Receiver):
     def _refuse(self, refusal: Refusal, end: str) -> None:
         keep_alive = self._keep_alive and not self._service.is_stopping
         added = self._dispatch.headers(self._order, self._choice)
-        has_body = self._order.incoming.method != "HEAD"
-        data = refusal_answer(refusal, added, keep_alive, has_body)
+        path, has_body = self._order.incoming.path, self._order.incoming.method != "HEAD"
+        data = refusal_answer(refusal, path, added, keep_alive, has_body)
         self._sent = body_size(data)
         self._write(data)
         self._end(refusal.status, end)

@@ -40,13 +40,19 @@ class Engine:
                 length = _LENGTH.search(head)
                 body = await reader.readexactly(int(length[1]) if length else 0)
                 if head.startswith(b"POST"):
-                    await self._stream(writer, body)
+                    await self.stream(writer, body)
                 else:
-                    writer.write(_OTHER % (len(_MODELS), _MODELS))
+                    told = self.about(head)
+                    writer.write(_OTHER % (len(told), told))
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
-    async def _stream(self, writer: asyncio.StreamWriter, body: bytes) -> None:
+    def about(self, head: bytes) -> bytes:
+        """The answer to a request that is no generation."""
+        return _MODELS
+
+    async def stream(self, writer: asyncio.StreamWriter, body: bytes) -> None:
+        """Answers a generation."""
         seed, count = number(body, b"seed", 0), number(body, b"max_tokens", 200)
         writer.write(_HEAD)
         for index in range(count):

@@ -378,9 +378,10 @@ def test_a_worker_without_admission_is_never_used() -> None:
                 assert reply.status == 503
                 assert reply.headers["x-draftgate-type"] == "code_edit"
                 assert reply.json()["error"]["message"] == (
-                    "no worker can take a code_edit request for small now: code-edit: edit-0 is not"
-                    " admitted: no certificate for this launch; plain: no worker of this profile"
-                    " serves the model; plain refuge: no worker of this profile serves the model"
+                    "no worker can take a request of type code_edit for small now: code-edit:"
+                    " edit-0 is not admitted: no certificate for this launch; plain: no worker of"
+                    " this profile serves the model; plain refuge: no worker of this profile"
+                    " serves the model"
                 )
                 assert (await fake.log())["counts"]["requests"] == 0
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.router_harness import CHAT, QUICK, ask, config, one_plain, run, running, wire
+from tests.router_harness import CHAT, QUICK, ask, call, config, one_plain, run, running, wire
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,21 @@ def test_methods_paths_and_models() -> None:
     run(scenario)
 
 
+def test_each_model_can_be_asked_for() -> None:
+    async def scenario() -> None:
+        async with one_plain(names={"org/small-270m": "small"}) as (_, router):
+            listed = (await call(router.port, "/v1/models")).json()["data"]
+            for path, model in zip(("small", "org%2Fsmall-270m"), listed, strict=True):
+                assert (await call(router.port, f"/v1/models/{path}")).json() == model
+            unknown = await call(router.port, "/v1/models/large?a=1")
+            assert (unknown.status, unknown.json()["error"]["code"]) == (404, "model_not_found")
+            assert "served are: small, org/small-270m" in unknown.json()["error"]["message"]
+            posted = await call(router.port, "/v1/models/small", {})
+            assert (posted.status, posted.headers["allow"]) == (405, "GET, HEAD")
+
+    run(scenario)
+
+
 def test_a_client_that_waits_for_100_continue_is_told_to_go_on() -> None:
     async def scenario() -> None:
         async with one_plain() as (_, router), wire(router.port) as client:
@@ -133,6 +148,33 @@ def test_a_head_that_takes_too_long_is_refused() -> None:
         async with running(settings) as router, wire(router.port) as client:
             client.send(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\n")
             assert (await client.reply()).status == 408
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status", "kind"),
+    [
+        (b"content-length: 1048577\r\n\r\n", 413, "request_too_large"),
+        (b"transfer-encoding: chunked\r\n\r\nzz\r\n", 400, "invalid_request_error"),
+        (b"content-length: 5\r\n\r\nhell", 408, "invalid_request_error"),
+        (b"content-length: 5\r\n\r\nhello", 400, "invalid_request_error"),
+        (b"content-length: 2\r\n\r\n{}", 503, "overloaded_error"),
+    ],
+)
+def test_refusals_are_in_anthropics_form_where_that_is_spoken(
+    request_bytes: bytes, status: int, kind: str
+) -> None:
+    """Also before the request was whole, and where no worker was found for it."""
+
+    async def scenario() -> None:
+        settings = config(timeouts=replace(QUICK, body_s=0.2))
+        async with running(settings) as router, wire(router.port) as client:
+            client.send(b"POST /v1/messages?beta=true HTTP/1.1\r\nhost: x\r\n" + request_bytes)
+            reply = await client.reply()
+            told = reply.json()
+            assert (reply.status, told["type"], told["error"]["type"]) == (status, "error", kind)
+            assert told["error"]["source"] == "draftgate"
 
     run(scenario)
 

@@ -60,7 +60,8 @@ def test_a_key_is_asked_for_and_goes_no_further(
                 reply = await call(router.port, CHAT, ask(), **headers)
                 assert reply.status == 401
                 assert reply.headers["www-authenticate"] == "Bearer"
-            assert (await call(router.port, "/v1/models")).status == 401
+            for path in ("/v1/models", "/v1/models/small", "/nothing"):
+                assert (await call(router.port, path)).status == 401
             assert (await call(router.port, "/health")).status == 200
             assert (await call(router.port, CHAT, ask(), **bearer(ALICE))).status == 200
             assert (await call(router.port, CHAT, ask(), x_api_key=BOB)).status == 200

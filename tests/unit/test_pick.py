@@ -201,7 +201,7 @@ def test_nothing_left_says_why_for_each() -> None:
     found = refused(choose(states=states))
     assert (found.status, found.code) == (503, "no_worker")
     assert found.message == (
-        "no worker can take a code_edit request for small now: "
+        "no worker can take a request of type code_edit for small now: "
         "code-edit: edit-0 is starting, edit-1 is failed; plain: plain-0 is unreachable"
     )
 
