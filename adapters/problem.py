@@ -1,6 +1,6 @@
 """Problem: everything that draftgate tells a user about a file, as data."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
@@ -97,6 +97,15 @@ def near_match(word: str, known: Iterable[str]) -> str | None:
     """The known word that `word` was probably meant to be, or None."""
     matches = get_close_matches(word, list(known), n=1, cutoff=0.7)
     return matches[0] if matches else None
+
+
+def repeated(values: Iterable[Hashable]) -> Iterator[tuple[int, int]]:
+    """Of values that came before: where each stands, and where it stood first."""
+    first: dict[Hashable, int] = {}
+    for index, value in enumerate(values):
+        if value in first:
+            yield index, first[value]
+        first.setdefault(value, index)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

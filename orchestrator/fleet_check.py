@@ -6,7 +6,7 @@ from pathlib import Path as FilePath
 
 from adapters.dialect import release
 from adapters.document import read_document
-from adapters.problem import Path, Problem, did_you_mean
+from adapters.problem import Path, Problem, did_you_mean, repeated
 from adapters.reading import Reading, read_model, with_problems
 from orchestrator.address import split_address
 from orchestrator.fleet import Fleet
@@ -52,14 +52,12 @@ def _names(fleet: Fleet) -> Iterator[Problem]:
 
 
 def _workers(fleet: Fleet) -> Iterator[Problem]:
-    seen: dict[str, int] = {}
+    for index, first in repeated(worker.name for worker in fleet.workers):
+        message = f"workers[{first}] is named {fleet.workers[index].name!r} too"
+        hint = "give each worker its own name"
+        yield Problem(("workers", index, "name"), message, hint, code="worker-twice")
     for index, worker in enumerate(fleet.workers):
         root: Path = ("workers", index)
-        if worker.name in seen:
-            message = f"workers[{seen[worker.name]}] is named {worker.name!r} too"
-            hint = "give each worker its own name"
-            yield Problem((*root, "name"), message, hint, code="worker-twice")
-        seen.setdefault(worker.name, index)
         if worker.model not in fleet.models:
             hint = did_you_mean(worker.model, fleet.models)
             message = f"no model {worker.model!r} under models:"

@@ -10,7 +10,7 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import Field
 
 from adapters.document import read_document
-from adapters.problem import Path, Problem, did_you_mean
+from adapters.problem import Path, Problem, did_you_mean, repeated
 from adapters.profile import Model, Name
 from adapters.reading import Reading, read_model, with_problems
 from orchestrator.errors import InputError
@@ -88,17 +88,11 @@ def _unknown(file: KeyFile, models: Collection[str]) -> Iterator[Problem]:
 
 
 def _twice(file: KeyFile) -> Iterator[Problem]:
-    names: dict[str, int] = {}
-    digests: dict[str, int] = {}
-    for index, entry in enumerate(file.keys):
-        root: Path = ("keys", index)
-        if entry.name in names:
-            message = f"keys[{names[entry.name]}] is named {entry.name!r} too"
-            hint = "give each key its own name: limits and metrics go by it"
-            yield Problem((*root, "name"), message, hint, code="key-twice")
-        if entry.sha256 in digests:
-            message = f"this is the key of keys[{digests[entry.sha256]}]"
-            hint = "make another one with draftgate key"
-            yield Problem((*root, "sha256"), message, hint, code="key-twice")
-        names.setdefault(entry.name, index)
-        digests.setdefault(entry.sha256, index)
+    for index, first in repeated(entry.name for entry in file.keys):
+        message = f"keys[{first}] is named {file.keys[index].name!r} too"
+        hint = "give each key its own name: limits and metrics go by it"
+        yield Problem(("keys", index, "name"), message, hint, code="key-twice")
+    for index, first in repeated(entry.sha256 for entry in file.keys):
+        message = f"this is the key of keys[{first}]"
+        hint = "make another one with draftgate key"
+        yield Problem(("keys", index, "sha256"), message, hint, code="key-twice")

@@ -3,19 +3,31 @@
 import asyncio
 import json
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.router_harness import CHAT, ask, call, engine, run, wire
-from tests.router_process import Load, fleet_text, served
+from tests.router_process import Load, Served, fleet_text, served
 
 EDIT_FIRST = {"chat": [{"profile": "code-edit", "until": {"in_flight": 4, "back_at": 1}}, "plain"]}
 
 
 def write(file: Path, text: str) -> None:
     file.write_text(text, encoding="utf-8")
+
+
+@asynccontextmanager
+async def one_served(file: Path) -> AsyncIterator[tuple[str, Served]]:
+    """A router on a file with one plain worker, and the file's text."""
+    async with engine() as fake:
+        text = fleet_text([("plain-0", "plain", fake)])
+        write(file, text)
+        async with served(file) as router:
+            yield text, router
 
 
 def states(status: Any) -> dict[str, str]:
@@ -71,28 +83,25 @@ def test_a_bad_file_changes_nothing_and_says_all_that_is_wrong(tmp_path: Path) -
     fleet = tmp_path / "fleet.yaml"
 
     async def scenario() -> None:
-        async with engine() as one:
-            text = fleet_text([("plain-0", "plain", one)])
+        async with one_served(fleet) as (text, router):
+            broken = json.loads(text)
+            broken["workers"][0]["profile"] = "plian"
+            broken["routes"] = {"chatt": ["plain"]}
+            write(fleet, json.dumps(broken))
+            status = await router.reloaded("refused")
+            told = "\n".join(status["reload"]["problems"])
+            assert "plian" in told
+            assert "chatt" in told
+            assert await router.said("not reloaded, nothing changes")
+            assert (await call(router.port, CHAT, ask())).worker == "plain-0"
+            write(fleet, text[: len(text) // 2])
+            await router.reloaded("refused", 2)
+            assert (await call(router.port, CHAT, ask())).worker == "plain-0"
+            fleet.unlink()
+            await router.reloaded("refused", 3)
             write(fleet, text)
-            async with served(fleet) as router:
-                broken = json.loads(text)
-                broken["workers"][0]["profile"] = "plian"
-                broken["routes"] = {"chatt": ["plain"]}
-                write(fleet, json.dumps(broken))
-                status = await router.reloaded("refused")
-                told = "\n".join(status["reload"]["problems"])
-                assert "plian" in told
-                assert "chatt" in told
-                assert await router.said("not reloaded, nothing changes")
-                assert (await call(router.port, CHAT, ask())).worker == "plain-0"
-                write(fleet, text[: len(text) // 2])
-                status = await router.reloaded("refused", 2)
-                assert (await call(router.port, CHAT, ask())).worker == "plain-0"
-                fleet.unlink()
-                await router.reloaded("refused", 3)
-                write(fleet, text)
-                await router.reloaded("applied")
-                assert await router.reloads() == {"applied": 1, "refused": 3}
+            await router.reloaded("applied")
+            assert await router.reloads() == {"applied": 1, "refused": 3}
 
     run(scenario)
 
@@ -102,16 +111,13 @@ def test_half_a_file_is_not_read(tmp_path: Path) -> None:
     fleet = tmp_path / "fleet.yaml"
 
     async def scenario() -> None:
-        async with engine() as one:
-            text = fleet_text([("plain-0", "plain", one)])
+        async with one_served(fleet) as (text, router):
+            for end in range(10):
+                write(fleet, text[: 100 + end])
+                await asyncio.sleep(0.3)
             write(fleet, text)
-            async with served(fleet) as router:
-                for end in range(10):
-                    write(fleet, text[: 100 + end])
-                    await asyncio.sleep(0.3)
-                write(fleet, text)
-                await router.reloaded("applied")
-                assert await router.reloads() == {"applied": 1, "refused": 0}
+            await router.reloaded("applied")
+            assert await router.reloads() == {"applied": 1, "refused": 0}
 
     run(scenario)
 
