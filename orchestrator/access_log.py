@@ -51,6 +51,7 @@ class Line(msgspec.Struct, omit_defaults=True, gc=False):
     drafted: int | None = None
     accepted: int | None = None
     retries: int | None = None
+    waited_ms: float | None = None
     body: str | None = None
 
 
@@ -106,6 +107,7 @@ class AccessLog:
                 usage.drafted,
                 usage.accepted,
                 end.retries,
+                None if end.waited_s is None else int(end.waited_s * 1e6) / 1000,
                 self._body(incoming) if self._has_prompts else None,
             )
         )
@@ -116,6 +118,8 @@ class AccessLog:
         line.status, line.end, line.bytes_out, line.retries = end.status, end.end, end.sent, 0
         line.ms = int(end.seconds * 1e6) / 1000
         line.key = end.key
+        if end.waited_s is not None:
+            line.waited_ms = int(end.waited_s * 1e6) / 1000
         if incoming is not None:
             line.method, line.path = incoming.method, incoming.path
             line.bytes_in = len(incoming.body)

@@ -182,6 +182,8 @@ def status_of(dispatch: Dispatch) -> dict[str, Any]:
             "status": tally.requests_by(3),
         },
         "picks": {kind: count for (kind,), count in tally.picks.items()},
+        "waiting": tally.waiting,
+        "callers": None if dispatch.callers is None else dispatch.callers.describe(),
         "client_cancels": {worker: count for (worker,), count in tally.cancels.items()},
         "upstream_failures": [
             {"worker": worker, "kind": kind, "count": count}

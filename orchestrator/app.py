@@ -5,16 +5,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adapters.problem import sort_problems
+from orchestrator.address import split_address
 from orchestrator.configuration import RouterConfig
 from orchestrator.cors import Cors
-from orchestrator.deployment import Deployment, Member, profile_names, read_deployment
+from orchestrator.deployment import (
+    Deployment,
+    Member,
+    profile_names,
+    read_deployment,
+)
 from orchestrator.errors import InputError
-from orchestrator.fleet import RouterEntry, TlsEntry, split_address
 from orchestrator.gate.admission import Standing, standing, unproven
 from orchestrator.gate.certificate import certificate_folder
+from orchestrator.keys import KeyEntry, key_file, read_keys
 from orchestrator.pool import Upstream
 from orchestrator.release import release_of
 from orchestrator.reload import Reading
+from orchestrator.router_entry import RouterEntry, TlsEntry
 from orchestrator.service import Timeouts
 from orchestrator.state import StateFolder
 from orchestrator.tls import Tls, check
@@ -51,10 +58,23 @@ def router_config(deployment: Deployment, folder: StateFolder | None) -> RouterC
         log_prompts=fleet.router.log_prompts,
         cors=Cors(fleet.router.cors) if fleet.router.cors else None,
         paths=fleet.router.paths,
+        keys=_keys(deployment),
+        queue=fleet.router.queue,
         tls=_tls(fleet.router.tls, deployment.file.resolve().parent),
         admin_tls=fleet.router.tls is not None and fleet.router.tls.admin,
         traces=Traces(**fleet.router.traces.model_dump()) if fleet.router.traces else None,
     )
+
+
+def _keys(deployment: Deployment) -> tuple[KeyEntry, ...] | None:
+    """Raises InputError with all that is wrong with the file."""
+    fleet = deployment.require()
+    if fleet.router.keys is None:
+        return None
+    reading = read_keys(deployment.file, fleet.router.keys, fleet.models)
+    if reading.value is None or not reading.is_usable:
+        raise InputError(reading.problems)
+    return reading.value.keys
 
 
 def _tls(entry: TlsEntry | None, base: Path) -> Tls | None:
@@ -100,6 +120,8 @@ def _files(deployment: Deployment) -> Iterator[Path]:
     tls = _tls(fleet.router.tls, base)
     if tls is not None:
         yield from (file for file in (tls.certificate, tls.key, tls.client_ca) if file)
+    if fleet.router.keys is not None:
+        yield key_file(deployment.file, fleet.router.keys)
     if fleet.gate.required:
         yield base / fleet.gate.certificates
         yield from (base / key for key in fleet.gate.public_keys)
@@ -111,6 +133,7 @@ def _timeouts(entry: RouterEntry) -> Timeouts:
         connect_s=waits.connect_s,
         first_byte_s=waits.first_byte_s,
         stream_s=waits.stream_s,
+        worker_s=entry.queue.wait_s if entry.queue else Timeouts.worker_s,
         drain_s=entry.drain_s,
         grace_s=entry.grace_s,
     )
@@ -141,6 +164,7 @@ def _upstream(member: Member, found: Standing | None) -> Upstream:
         limits=limits,
         health=member.adapter.HEALTH,
         batch_limit=member.launch.batch_limit,
+        in_flight_limit=member.entry.in_flight_limit,
         refused=None if found is None or found.is_pass else found.reason,
         answer_counts=member.adapter.ANSWER_COUNTS,
         is_secure=(member.entry.url or "").startswith("https:"),

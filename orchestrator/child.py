@@ -123,7 +123,8 @@ class Child:
             for pool in self._generation.standing.pools:
                 pool.share(None)
         self._generation, self._number = new, begin.number
-        self._sharing = Sharing(new.standing.pools, self._ledger.page(begin.number, self._own))
+        page = self._ledger.page(begin.number, self._own)
+        self._sharing = Sharing(new.standing.pools, page, new.dispatch.callers)
         new.standing.publish(_turned(begin.states, self._own))
         new.standing.on_change = self._changed
 
@@ -141,10 +142,14 @@ class Child:
             await asyncio.sleep(REFRESH_S)
             if self._sharing is not None:
                 self._sharing.refresh()
+            if self._front is not None:
+                self._front.wake()
 
     async def _tell(self) -> None:
         while True:
             await asyncio.sleep(TELL_S)
+            if (callers := self._current().dispatch.callers) is not None:
+                callers.expire()
             self.link.send(self._told())
 
     async def _end_with_parent(self) -> None:

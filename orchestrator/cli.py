@@ -22,6 +22,7 @@ _COMMANDS = {
     "gate": "Prove that speculating output is plain output, token by token.",
     "certificate": "Show, verify and sign what the gate has found.",
     "classify": "Tell which type rule matches each request of a file, and why.",
+    "key": "Make an API key for a client of the router.",
     "serve": "Route requests to a fleet's workers by type and load.",
     "demo": "Do the whole job on this machine: start, prove, route, measure.",
 }

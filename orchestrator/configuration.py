@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 
 from orchestrator.cors import Cors
 from orchestrator.fleet import Hop
+from orchestrator.keys import KeyEntry
 from orchestrator.pool import Upstream
 from orchestrator.release import Release
+from orchestrator.router_entry import QueueEntry
 from orchestrator.service import Timeouts
 from orchestrator.tls import Tls
 from orchestrator.trace import Traces
@@ -42,6 +44,8 @@ class RouterConfig:
     admin_tls: bool = False
     traces: Traces | None = None
     paths: tuple[str, ...] = ()  # of engines, beside those that every router passes on
+    keys: tuple[KeyEntry, ...] | None = None  # None: clients need no key
+    queue: QueueEntry | None = None
 
 
 def needs_restart(running: RouterConfig, wanted: RouterConfig) -> tuple[str, ...]:

@@ -7,11 +7,13 @@ from urllib.parse import unquote
 import msgspec
 
 from orchestrator.access_log import AccessLog
+from orchestrator.caller import Booking, Callers
 from orchestrator.classify import Classifier
 from orchestrator.cors import Cors
-from orchestrator.endpoint import ENDPOINTS, MODELS, Endpoint, endpoints
+from orchestrator.endpoint import ENDPOINTS, HEALTH, MODELS, Endpoint, endpoints
 from orchestrator.feature import FeatureReader, Features
 from orchestrator.fleet import Hop
+from orchestrator.limits import book, settle
 from orchestrator.message import Incoming, own_headers, printable
 from orchestrator.pick import Choice, Facts, Routes, pick, unknown_model
 from orchestrator.pool import SAMPLING
@@ -33,7 +35,16 @@ NOBODY: tuple[str | None, int | None] = (None, None)
 class Order:
     """A request that a worker shall answer. `headers` are ours on its answer, as far as known."""
 
-    __slots__ = ("facts", "headers", "incoming", "is_stream", "trace", "type", "type_reason")
+    __slots__ = (
+        "booking",
+        "facts",
+        "features",
+        "headers",
+        "incoming",
+        "trace",
+        "type",
+        "type_reason",
+    )
 
     def __init__(
         self,
@@ -41,15 +52,16 @@ class Order:
         facts: Facts,
         type_reason: str,
         headers: bytes,
-        is_stream: bool,
+        features: Features,
     ) -> None:
         self.incoming = incoming
         self.type = facts.type
         self.type_reason = type_reason
         self.facts = facts
         self.headers = headers
-        self.is_stream = is_stream
+        self.features = features
         self.trace: Trace | None = None
+        self.booking: Booking | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +89,7 @@ class Outcome:
     first_byte_s: float | None = None  # to the first piece of the answer's body
     is_events: bool = False
     usage: Usage | None = None
+    waited_s: float | None = None  # for a worker
 
 
 class Dispatch:
@@ -93,12 +106,14 @@ class Dispatch:
         access: AccessLog | None = None,
         cors: Cors | None = None,
         tracer: Tracer | None = None,
+        callers: Callers | None = None,
     ) -> None:
         self.standing = standing
         self.tally = tally or Tally()
         self.access = access
         self.tracer = tracer
         self.wants_peers = access is not None or tracer is not None
+        self.callers = callers
         self._cors = cors
         self.routes = Routes(routes, standing.pools)
         self.is_draining = False  # tells so at /health
@@ -121,7 +136,7 @@ class Dispatch:
         every = msgspec.json.encode({"object": "list", "data": list(self._models.values())})
         self._answers: Mapping[str, Callable[[], Answer]] = {
             MODELS: lambda: Answer(200, every),
-            "/health": self._health,
+            HEALTH: self._health,
         }
 
     def decide(self, incoming: Incoming) -> Order | Answer | Refusal:
@@ -129,6 +144,18 @@ class Dispatch:
         if incoming.method == "OPTIONS" and self._cors and self._cors.is_preflight(incoming):
             found = self._cors.preflight(incoming)
             return found if isinstance(found, Refusal) else Answer(204, b"", found)
+        if self.callers is None or incoming.path == HEALTH:
+            return self._decide(incoming)
+        caller = self.callers.find(incoming)
+        if isinstance(caller, Refusal):
+            return caller
+        decided = self._decide(incoming)
+        if not isinstance(decided, Order):
+            return decided
+        return book(caller, decided, self.routes, self.tally) or decided
+
+    def _decide(self, incoming: Incoming) -> Order | Answer | Refusal:
+        """What to do with a request of somebody who may ask."""
         endpoint = self._endpoints.get(incoming.path)
         if endpoint is None:
             return self._of_no_endpoint(incoming)
@@ -142,7 +169,7 @@ class Dispatch:
         """An order of an earlier configuration, decided anew."""
         found = self._untraced(order.incoming, self._endpoints[order.incoming.path])
         if isinstance(found, Order):
-            found.trace = order.trace
+            found.trace, found.booking = order.trace, order.booking
         return found
 
     def choose(self, order: Order, failed: str | None = None) -> Choice | Refusal:
@@ -150,6 +177,14 @@ class Dispatch:
         found = pick(self.routes, order.facts, failed)
         kind = found.kind if isinstance(found, Choice) else "none"
         self.tally.picks[kind,] += 1
+        return found
+
+    def look(self, order: Order) -> Choice | None:
+        """A worker that can take an order now, which has waited for one."""
+        found = pick(self.routes, order.facts)
+        if not isinstance(found, Choice):
+            return None
+        self.tally.picks[found.kind,] += 1
         return found
 
     def headers(self, order: Order, choice: Choice | None) -> bytes:
@@ -176,6 +211,8 @@ class Dispatch:
         if choice is not None and end.end == "whole" and end.status < 300:
             first_s = end.first_byte_s if end.is_events else None
             self.tally.of(kind, profile).see(end.seconds, first_s, end.usage)
+        if order is not None and order.booking is not None:
+            settle(order.booking, end, self.tally)
         if order is not None and order.trace is not None:
             order.trace.end(order, choice, end)
         if self.access is not None:
@@ -209,7 +246,7 @@ class Dispatch:
         headers = self._type_headers[kind]
         if self._cors is not None:
             headers += self._cors.headers(incoming)
-        return Order(incoming, facts, reason, headers, features.stream)
+        return Order(incoming, facts, reason, headers, features)
 
     def _named_type(self, incoming: Incoming, features: Features) -> tuple[str, str] | None:
         """The type that the client names itself, by header or in the body's metadata."""

@@ -22,6 +22,7 @@ _ANY = Endpoint(("GET", "HEAD", "POST"), "other")
 
 # Below it, each model has a path of its own.
 MODELS = "/v1/models"
+HEALTH = "/health"
 # OpenAI's, Anthropic's, and what the engines added to them. Paths that one engine lacks are that
 # engine's own 404.
 ENDPOINTS: Mapping[str, Endpoint] = {
@@ -34,7 +35,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
     "/tokenize": _OTHER,
     "/detokenize": _OTHER,
     MODELS: _OWN,
-    "/health": _OWN,
+    HEALTH: _OWN,
 }
 
 

@@ -8,7 +8,8 @@ from adapters.dialect import release
 from adapters.document import read_document
 from adapters.problem import Path, Problem, did_you_mean
 from adapters.reading import Reading, read_model, with_problems
-from orchestrator.fleet import Fleet, split_address
+from orchestrator.address import split_address
+from orchestrator.fleet import Fleet
 
 
 def read_fleet(file: FilePath, shown_as: str | None = None) -> Reading[Fleet]:
@@ -35,6 +36,7 @@ def _problems(fleet: Fleet) -> Iterator[Problem]:
     yield from _types(fleet)
     yield from _routes(fleet)
     yield from _refuges(fleet)
+    yield from _queue(fleet)
 
 
 def _names(fleet: Fleet) -> Iterator[Problem]:
@@ -153,6 +155,16 @@ def _routes(fleet: Fleet) -> Iterator[Problem]:
             path, rests_on = ("types", index, "type"), (("routes",),)
             code = "type-unrouted"
             yield Problem(path, message, hint, severity="warning", code=code, rests_on=rests_on)
+
+
+def _queue(fleet: Fleet) -> Iterator[Problem]:
+    """Without a limit no worker is ever full."""
+    if fleet.router.queue is not None and not any(w.in_flight_limit for w in fleet.workers):
+        message = "no worker has an in_flight_limit, so that no request ever waits"
+        hint = "give workers the in_flight_limit beyond which requests shall wait"
+        rests_on: tuple[Path, ...] = (("workers",),)
+        path: Path = ("router", "queue")
+        yield Problem(path, message, hint, "warning", "queue-idle", rests_on=rests_on)
 
 
 def _refuges(fleet: Fleet) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ import socket
 from orchestrator.client import ClientConnection
 from orchestrator.errors import OrchestratorError
 from orchestrator.generation import Generation
+from orchestrator.keys import engine_key
 from orchestrator.service import Service
 
 _BACKLOG = 2048
@@ -29,6 +30,7 @@ class Front:
             request_prefix=b"dg-" + os.urandom(6).hex().encode(),
         )
         self._tls = generation.equipment.tls
+        self._fit(generation)
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
 
@@ -37,8 +39,23 @@ class Front:
         service, config = self.service, generation.config
         service.dispatch, service.network = generation.dispatch, generation.network
         service.timeouts, service.body_limit = config.timeouts, config.body_limit
+        self._fit(generation)
+        self.wake()
         # A generation refers to itself. What was frozen at the start is not looked at.
         gc.collect()
+
+    def _fit(self, generation: Generation) -> None:
+        """What waits stays, also where there is less room now."""
+        service, queue = self.service, generation.config.queue
+        service.room.most = 0 if queue is None else queue.size
+        service.room.most_bytes = 0 if queue is None else queue.bodies_mb * 2**20
+        key = None if generation.config.keys is None else engine_key()
+        service.credential = b"" if key is None else b"authorization: Bearer %b\r\n" % key.encode()
+
+    def wake(self) -> None:
+        """Workers may be free, by what other processes did."""
+        if self.service.room.count:
+            self.service.room.wake()
 
     def stop(self) -> None:
         """Asks `serve` to end; asked twice, it does not wait for running requests."""
@@ -111,6 +128,7 @@ class Front:
             now = service.loop.time()
             for client in tuple(service.clients):
                 client.sweep(now)
+            self.wake()  # workers may have come
 
 
 def listening_socket(address: tuple[str, int], is_shared: bool = False) -> socket.socket:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from orchestrator.answer import AnswerHeads
+from orchestrator.caller import Callers
 from orchestrator.classify import Classifier
 from orchestrator.configuration import RouterConfig
 from orchestrator.dispatch import Dispatch
@@ -67,6 +68,8 @@ class Generation:
         """
         stay = self.network.keys() - set(self.newcomers(before))
         self.standing.take_over(before.standing, stay)
+        if self.dispatch.callers is not None and before.dispatch.callers is not None:
+            self.dispatch.callers.take_over(before.dispatch.callers)
         self.equipment.renew(self.config)
         for name, connections in before.network.items():
             if name in stay:
@@ -89,7 +92,7 @@ def _connections(upstream: Upstream, equipment: Equipment, heads: AnswerHeads) -
 
 
 def _dispatch(config: RouterConfig, equipment: Equipment, tally: Tally) -> Dispatch:
-    return Dispatch(
+    made = Dispatch(
         Classifier(config.rules),
         config.routes,
         Standing(Pools(config.upstreams, config.models, config.names)),
@@ -99,4 +102,7 @@ def _dispatch(config: RouterConfig, equipment: Equipment, tally: Tally) -> Dispa
         access=equipment.access(config),
         cors=config.cors,
         tracer=equipment.tracer,
+        callers=None if config.keys is None else Callers(config.keys),
     )
+    made.wants_peers |= config.queue is not None  # turns go by addresses where there are no keys
+    return made

@@ -185,6 +185,8 @@ def refusal_answer(
     """A refusal as a whole answer to a request to this path."""
     if refusal.allow is not None:
         added += b"allow: %b\r\n" % refusal.allow.encode()
+    if refusal.status == HTTPStatus.UNAUTHORIZED:  # RFC 9110, 11.6.1
+        added += b"www-authenticate: Bearer\r\n"
     if refusal.retry_after_s is not None:
         added += b"retry-after: %d\r\n" % refusal.retry_after_s
     return own_answer(refusal.status, refusal.body(path), added, keep_alive, has_body)

@@ -14,6 +14,7 @@ from orchestrator.pool import READY, Cell, Pool, Pools, Upstream
 from orchestrator.refusal import Refusal
 from orchestrator.ring import load_bound
 
+WORKERS_FULL = "workers_full"  # the code of a refusal that waiting may help
 _NAMED = 3  # workers that a reason names
 
 
@@ -278,7 +279,7 @@ def _nobody(facts: Facts, model: str, steps: Sequence[Step], left: Sequence[Obst
     reasons = "; ".join(obstacle.text for obstacle in told)
     message = f"no worker can take a request of type {facts.type} for {model} now: {reasons}"
     is_full = any(obstacle.kind == "full" for obstacle in left)
-    return Refusal(503, message, "workers_full" if is_full else "no_worker", retry_after_s=1)
+    return Refusal(503, message, WORKERS_FULL if is_full else "no_worker", retry_after_s=1)
 
 
 def _crossover(hop: Hop | None, pools: Iterable[Pool]) -> Crossover | None:

@@ -167,7 +167,9 @@ class Parent:
                 child.kill()
 
     def _attach(self, generation: Generation) -> None:
-        self._sharing = Sharing(generation.standing.pools, self._ledger.page(self._number))
+        page = self._ledger.page(self._number)
+        callers = generation.dispatch.callers
+        self._sharing = Sharing(generation.standing.pools, page, callers)
         generation.standing.on_change = self._changed
 
     def _changed(self, name: str, state: str) -> None:

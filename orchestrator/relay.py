@@ -9,17 +9,17 @@ import logging
 from typing import Protocol
 
 from orchestrator.answer import AnswerHead
+from orchestrator.caller import CLIENT_CLOSED
 from orchestrator.dechunk import Dechunker
 from orchestrator.dispatch import Order, Outcome
 from orchestrator.message import body_size, refusal_answer
-from orchestrator.pick import Choice
+from orchestrator.pick import WORKERS_FULL, Choice
 from orchestrator.refusal import Refusal
 from orchestrator.service import Service
 from orchestrator.upstream import Connection, Connections, Failure, Receiver
+from orchestrator.wait import BEHIND, Wait, is_behind, too_long
 
 LOG = logging.getLogger("draftgate.router")
-
-CLIENT_CLOSED = 499  # nginx's number for a client that left
 
 
 class Client(Protocol):
@@ -65,6 +65,8 @@ class Relay(Receiver):
         "_sent",
         "_service",
         "_started_at",
+        "_wait",
+        "_waited_s",
         "_write",
     )
 
@@ -91,14 +93,35 @@ class Relay(Receiver):
         self._is_held = False
         self._is_retry = False
         self._is_over = False
+        self._wait: Wait | None = None  # for a worker that is free
+        self._waited_s: float | None = None
 
     def start(self) -> None:
         """Picks a worker and sends the request; refuses it when there is none."""
-        found = self._dispatch.choose(self._order)
+        if is_behind(self._service, self._order):
+            found: Choice | Refusal = BEHIND
+        else:
+            found = self._dispatch.choose(self._order)
         if isinstance(found, Choice):
             self._go(found, may_reuse=True)
-        else:
+        elif not (found.code == WORKERS_FULL and self._service.room.most and self._begin_wait()):
             self._refuse(found, "refused")
+
+    def _begin_wait(self) -> bool:
+        wait = Wait(self._service, self._dispatch.tally, self._look, self._wait_over)
+        if not wait.begin(self._order, self._client.peer[0]):
+            return False
+        self._wait, self._deadline = wait, wait.deadline
+        return True
+
+    def _look(self) -> Choice | None:
+        """A worker that can take the order now."""
+        return self._dispatch.look(self._order) if self._renew() else None
+
+    def _wait_over(self, choice: Choice, waited_s: float) -> None:
+        self._wait, self._waited_s = None, waited_s
+        self._deadline = self._service.loop.time() + self._service.timeouts.first_byte_s
+        self._go(choice, may_reuse=True)
 
     def pause(self) -> None:
         """The client reads more slowly than the worker writes."""
@@ -116,6 +139,9 @@ class Relay(Receiver):
         """The client left: the worker's connection is dropped, so that the engine stops."""
         if self._is_over:
             return
+        if self._wait is not None:
+            wait, self._wait = self._wait, None
+            self._waited_s = wait.leave("client_gone")
         if self._choice is not None:
             self._dispatch.tally.cancels[self._choice.upstream.name,] += 1
         self._drop()
@@ -127,6 +153,11 @@ class Relay(Receiver):
             self._is_heard = False
             self._deadline = now + self._service.timeouts.stream_s
         if now < self._deadline or self._is_over:
+            return
+        if self._wait is not None:
+            wait, self._wait = self._wait, None
+            self._waited_s = wait.leave("timeout")
+            self._refuse(too_long(self._waited_s), "refused")
             return
         if self._is_held:
             self._leave_behind()
@@ -220,26 +251,37 @@ class Relay(Receiver):
             added += b"traceparent: %b\r\n" % self._order.trace.header
         elif b"traceparent" in named:
             added += b"traceparent: %b\r\n" % named[b"traceparent"]
-        connection.send(self, incoming.forward(connections.host_header, added), incoming.body)
+        added += self._service.credential
+        is_trusted = self._dispatch.callers is None
+        head = incoming.forward(connections.host_header, added, is_trusted)
+        connection.send(self, head, incoming.body)
 
     def _retry(self, failure: Failure) -> bool:
         """Once, and only where the engine cannot have started on the request."""
         if self._is_retry or failure.kind not in ("unreachable", "stale") or self._choice is None:
             return False
-        failed = self._choice.upstream.name
-        dispatch, order = self._service.dispatch, self._order
-        if dispatch is not self._dispatch:  # reloaded: old pools may have workers that are gone
-            renewed = dispatch.renew(order)
-            if not isinstance(renewed, Order):
-                return False
-            order = renewed
-        found = dispatch.choose(order, None if failure.kind == "stale" else failed)
-        if not isinstance(found, Choice):
+        failed, held = self._choice, self._dispatch
+        if not self._renew():
             return False
-        self._dispatch, self._order = dispatch, order
+        name = None if failure.kind == "stale" else failed.upstream.name
+        found = self._dispatch.choose(self._order, name)
+        if not isinstance(found, Choice):
+            self._dispatch = held  # which counted it, and names its worker
+            return False
         self._is_retry = True
         self._release()
         self._go(found, may_reuse=False)
+        return True
+
+    def _renew(self) -> bool:
+        """Whether the order is one under the files as they are now: after a reload the pools of
+        before may have workers that are gone."""
+        dispatch = self._service.dispatch
+        if dispatch is not self._dispatch:
+            renewed = dispatch.renew(self._order)
+            if not isinstance(renewed, Order):
+                return False
+            self._dispatch, self._order = dispatch, renewed
         return True
 
     def _note(self, failure: Failure) -> None:
@@ -284,11 +326,11 @@ class Relay(Receiver):
 
     def _end(self, status: int, end: str) -> None:
         self._is_over = True
-        choice = self._choice
-        if choice is not None:
-            choice.pool.add(choice.upstream.name, -1)
+        self._release()
+        if self._service.room.count:
+            self._service.room.wake()
         try:
-            self._record(status, end, choice)
+            self._record(status, end, self._choice)
         except Exception:  # the client is answered, whatever becomes of the books
             LOG.exception("recording a request failed")
 
@@ -298,6 +340,7 @@ class Relay(Receiver):
         outcome = Outcome(
             status, seconds, self._sent, end, self._client.peer, self._request_id, retries
         )
+        outcome.waited_s = self._waited_s
         if self._first_at:
             outcome.first_byte_s = self._first_at - self._started_at
         if choice is not None and self._head is not None:

@@ -11,6 +11,7 @@ from orchestrator.dispatch import Dispatch
 from orchestrator.reader import Heads
 from orchestrator.turn import Turn
 from orchestrator.upstream import Connections
+from orchestrator.waiting import WaitingRoom
 
 LOG = logging.getLogger("draftgate.router")
 
@@ -34,6 +35,7 @@ class Timeouts:
     health_s: float = 1.0
     states_every_s: float = 0.25
     files_every_s: float = 1.0
+    worker_s: float = 30.0  # for one that is free
 
 
 class Sweepable(Protocol):
@@ -70,6 +72,8 @@ class Service:
     is_empty: asyncio.Event = field(default_factory=asyncio.Event)
     heads: Heads = field(default_factory=Heads)
     numbers: "count[int]" = field(default_factory=count)
+    room: WaitingRoom = field(default_factory=WaitingRoom)
+    credential: bytes = b""  # a header line for engines, where clients' keys are ours
 
     def spawn(self, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Task[None]:
         """Runs a request's work; a fault in it is logged and stops nothing else."""

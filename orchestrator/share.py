@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from itertools import count
 
+from orchestrator.caller import Callers
 from orchestrator.crossover import Crossover
 from orchestrator.ledger import Page
 from orchestrator.pool import Pool
@@ -84,11 +85,13 @@ class SideShare:
 class Sharing:
     """All pools of a generation on one page."""
 
-    def __init__(self, pools: Iterable[Pool], page: Page) -> None:
+    def __init__(self, pools: Iterable[Pool], page: Page, callers: Callers | None = None) -> None:
         self._page = page
         self._looks: list[Callable[[], None]] = []  # what to do when a column changed
         for pool in pools:
             self._attach(pool)
+        if callers is not None:  # who are asked when they are needed
+            self._looks += [_nothing] * callers.share(page)
         self._seen = [bytes(self._raw(row)) for row in page.others]
         for look in self._looks:
             look()
@@ -119,6 +122,10 @@ class Sharing:
 
 def _attach_side(page: Page, crossover: Crossover) -> None:
     crossover.side = SideShare(page, crossover.is_left)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _of(pool: Pool, name: str) -> Callable[[], None]:

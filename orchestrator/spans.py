@@ -196,7 +196,7 @@ def _of_request(order: Order, outcome: Outcome) -> dict[str, AttributeValue]:
         "http.request.body.size": len(incoming.body),
         "gen_ai.operation.name": _OPERATIONS.get(incoming.path),
         "gen_ai.request.model": order.facts.model,
-        "gen_ai.request.stream": order.is_stream or None,
+        "gen_ai.request.stream": order.features.stream or None,
         "draftgate.request_id": outcome.request_id.decode("latin-1") or None,
         "draftgate.key": outcome.key,
         "draftgate.type": order.type,

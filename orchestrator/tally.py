@@ -76,6 +76,11 @@ class Tally:
     cancels: Counter[Labels] = field(default_factory=Counter)
     failures: Counter[Labels] = field(default_factory=Counter)
     traffic: dict[tuple[str, str], Traffic] = field(default_factory=dict)  # by type and profile
+    keys: Counter[Labels] = field(default_factory=Counter)  # requests by key and status
+    key_tokens: Counter[Labels] = field(default_factory=Counter)  # by key, prompt or completion
+    waits: Histogram = field(default_factory=lambda: Histogram(SECONDS))  # of those that waited
+    wait_ends: Counter[Labels] = field(default_factory=Counter)
+    waiting: int = 0
 
     def requests_by(self, index: int) -> dict[str, int]:
         """Requests by one label: 0 type, 1 profile, 2 worker, 3 status."""
@@ -109,6 +114,7 @@ class TallyCollector(Collector):
         for worker, count in self._standing.in_flight.items():
             gauge.add_metric([worker], count)
         yield gauge
+        yield from _waiting(self._tally)
 
     def _counters(self) -> Iterator[Metric]:
         tally = self._tally
@@ -129,6 +135,14 @@ class TallyCollector(Collector):
             ("draftgate_upstream_failures", "Answers that a worker did not give or finish."),
             ("worker", "kind"),
             tally.failures,
+        )
+        yield _counter(
+            ("draftgate_key_requests", "Requests by API key."), ("key", "status"), tally.keys
+        )
+        yield _counter(
+            ("draftgate_key_tokens", "Tokens of prompts and answers by API key."),
+            ("key", "kind"),
+            tally.key_tokens,
         )
 
 
@@ -172,6 +186,17 @@ def _traffic_histograms(traffic: Mapping[tuple[str, str], Traffic]) -> Iterator[
             found = value(entry)
             family.add_metric(list(key), buckets=found.buckets(), sum_value=found.total)
         yield family
+
+
+def _waiting(tally: Tally) -> Iterator[Metric]:
+    gauge = GaugeMetricFamily("draftgate_requests_waiting", "Requests that wait for a worker now.")
+    gauge.add_metric([], tally.waiting)
+    yield gauge
+    title = "Requests that waited for a worker, by how that ended."
+    yield _counter(("draftgate_waits", title), ("end",), tally.wait_ends)
+    family = HistogramMetricFamily("draftgate_wait_seconds", "Waits for a worker.")
+    family.add_metric([], buckets=tally.waits.buckets(), sum_value=tally.waits.total)
+    yield family
 
 
 def _counter(title: tuple[str, str], labels: Sequence[str], values: Mapping[Labels, int]) -> Metric:

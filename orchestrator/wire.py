@@ -1,6 +1,5 @@
 """Holding an adapter's conversations with a real engine over HTTP."""
 
-import os
 import time
 from collections.abc import Iterable
 from typing import TypeVar
@@ -11,11 +10,11 @@ from adapters.contract import Adapter
 from adapters.exchange import Call, Conversation, EngineAnswerError, Reply
 from adapters.metric import read_metrics
 from orchestrator.errors import EngineError, EngineGoneError
+from orchestrator.keys import engine_key
 from orchestrator.tls import engine_trust
 
 T = TypeVar("T")
 
-API_KEY_VARIABLE = "DRAFTGATE_ENGINE_API_KEY"
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 600.0
 # A connection for each request: engines close kept ones when they like (some after 100 requests or
@@ -31,8 +30,8 @@ def engine_client(url: str, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> httpx
     """
     timeout = httpx.Timeout(answer_timeout_s, connect=CONNECT_TIMEOUT_S)
     headers = {"accept-encoding": "identity"}
-    key = os.environ.get(API_KEY_VARIABLE)
-    if key:
+    key = engine_key()
+    if key is not None:
         headers["authorization"] = f"Bearer {key}"
     return httpx.AsyncClient(
         base_url=url,

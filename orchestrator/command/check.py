@@ -10,9 +10,10 @@ from adapters.document import read_document
 from adapters.native import method_problems, native_problems
 from adapters.problem import Problem, sort_problems
 from adapters.reading import check_profile, with_problems
-from orchestrator.deployment import read_deployment
+from orchestrator.deployment import Deployment, read_deployment
 from orchestrator.errors import InputError
 from orchestrator.fleet_file import is_fleet
+from orchestrator.keys import read_keys
 
 
 @click.command()
@@ -44,7 +45,7 @@ def check_file(file: Path) -> list[Problem]:
     """The problems of one file, whichever of the two kinds it is."""
     document = read_document(file, str(file))
     if is_fleet(document):
-        return list(read_deployment(file, str(file)).problems)
+        return list(_fleet_problems(read_deployment(file, str(file))))
     reading = check_profile(document)
     if reading.value is not None:
         found = [*native_problems(reading.value), *method_problems(reading.value)]
@@ -55,6 +56,13 @@ def check_file(file: Path) -> list[Problem]:
             found.append(Problem(("profile",), message, hint, "warning", "file-name"))
         reading = with_problems(reading, found)
     return reading.problems
+
+
+def _fleet_problems(deployment: Deployment) -> Iterator[Problem]:
+    yield from deployment.problems
+    fleet = deployment.fleet
+    if fleet is not None and fleet.router.keys is not None:
+        yield from read_keys(deployment.file, fleet.router.keys, fleet.models).problems
 
 
 def _default_paths() -> tuple[Path, ...]:

@@ -11,9 +11,10 @@ from typing import Any, TypeVar, get_args
 
 import click
 
+from orchestrator.address import engine_url
 from orchestrator.deployment import Deployment, Member, read_deployment
 from orchestrator.errors import GateFailedError, InconclusiveError, InputError, OrchestratorError
-from orchestrator.fleet import GatePolicy, engine_url
+from orchestrator.fleet import GatePolicy
 from orchestrator.fleet_file import show_warnings
 from orchestrator.gate.evidence import SUITES, Policy, Trial
 from orchestrator.gate.journal import finish_run

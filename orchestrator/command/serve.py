@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from orchestrator.access_log import OFF
+from orchestrator.address import split_address
 from orchestrator.app import FleetSource
 from orchestrator.configuration import RouterConfig
 from orchestrator.errors import InputError
-from orchestrator.fleet import split_address
 from orchestrator.fleet_file import FLEET, show_warnings
 from orchestrator.processes import checked, run_processes
 from orchestrator.reload import Watched

@@ -46,7 +46,7 @@ async def settled(router: Served, requests: int) -> dict[str, float]:
 
     async with asyncio.timeout(20):
         await eventually(has_all)
-    assert sum_of(found, "draftgate_in_flight") == 0
+    assert sum_of(found, "draftgate_requests_in_flight") == 0
     return found
 
 

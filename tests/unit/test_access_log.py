@@ -16,6 +16,7 @@ from orchestrator.access_log import (
     short_lines,
 )
 from orchestrator.dispatch import Order, Outcome
+from orchestrator.feature import read_features
 from orchestrator.line_file import LineFile
 from orchestrator.message import Incoming, read_head
 from orchestrator.pick import Choice, Facts
@@ -36,6 +37,9 @@ class Kept(LineFile[Line]):
         self.kept.append(entry)
 
 
+NOTHING = read_features(b"{}")
+
+
 def incoming(body: bytes = b'{"prompt": "please fix"}', *headers: tuple[bytes, bytes]) -> Incoming:
     target = b"/v1/completions?key=secret-query"
     found = read_head(b"POST", target, [(b"authorization", b"Bearer sk-secret"), *headers])
@@ -44,7 +48,7 @@ def incoming(body: bytes = b'{"prompt": "please fix"}', *headers: tuple[bytes, b
 
 
 def order(request: Incoming) -> Order:
-    return Order(request, Facts("code_edit", "small"), "types[0]: last_user matches", b"", True)
+    return Order(request, Facts("code_edit", "small"), "types[0]: last_user matches", b"", NOTHING)
 
 
 def outcome(**changes: Any) -> Outcome:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from adapters.problem import Problem
-from orchestrator.fleet import Fleet, Hop, Until, split_address
+from orchestrator.address import split_address
+from orchestrator.fleet import Fleet, Hop, Until
 from orchestrator.fleet_check import read_fleet
 from orchestrator.type_rule import compare
 
