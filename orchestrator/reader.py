@@ -6,6 +6,7 @@ Transfer-Encoding, two lengths, folded headers, bare LF, bad chunks); the limits
 
 import re
 from collections import deque
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import httptools
@@ -203,7 +204,7 @@ class RequestReader:
         self.phase = "body"
         if _size(headers) + len(target) > HEAD_LIMIT:
             raise _Refused(_too_large())
-        self._check_head(incoming)
+        self._check_head(incoming, headers)
 
     def on_body(self, body: bytes) -> None:
         self._body_size += len(body)
@@ -250,7 +251,7 @@ class RequestReader:
             self.ready.append(waiting)
             self._upgraded, self.phase = None, "idle"
 
-    def _check_head(self, incoming: Incoming) -> None:
+    def _check_head(self, incoming: Incoming, headers: Sequence[Header]) -> None:
         version, named = self._parser.get_http_version(), incoming.named
         incoming.is_http10 = version == "1.0"
         if version != "1.1" and version != "1.0":
@@ -258,19 +259,19 @@ class RequestReader:
         if incoming.hosts != 1 and (incoming.hosts or not incoming.is_http10):
             raise _Refused(Refusal(400, "an HTTP/1.1 request has exactly one Host header"))
         if b"transfer-encoding" in named:
-            self._check_chunked(incoming)
+            self._check_chunked(incoming, headers)
         self._length = int(named.pop(b"content-length", 0))  # the body tells it from now on
         if self._length > self._body_limit:
             raise _Refused(self._body_too_large())
         if b"expect" in named:
             self.wants_continue = named[b"expect"].lower() == b"100-continue"
 
-    def _check_chunked(self, incoming: Incoming) -> None:
+    def _check_chunked(self, incoming: Incoming, headers: Sequence[Header]) -> None:
         if incoming.is_http10:
             raise _Refused(Refusal(400, "HTTP/1.0 has no Transfer-Encoding"))
-        coding = incoming.named[b"transfer-encoding"]
-        if coding.lower() != b"chunked":
-            told = coding.decode("latin-1")
+        codings = [value for name, value in headers if name.lower() == b"transfer-encoding"]
+        if [coding.lower() for coding in codings] != [b"chunked"]:
+            told = b", ".join(codings).decode("latin-1")
             message = f"Transfer-Encoding: {told} is not taken; send the body in chunks, not coded"
             raise _Refused(Refusal(501, message))
         if self._parser.should_upgrade():

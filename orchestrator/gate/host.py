@@ -1,7 +1,7 @@
 """Where the gate's arms run: on workers that are up, or on ones booted afresh for each arm."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -33,6 +33,14 @@ class Host:
         self._say = say
         self._workers: dict[str, Worker] = {}
 
+    def prepare(self, members: Sequence[Member]) -> None:
+        """Makes the files of weights that are not there yet, before anybody looks at them.
+
+        Raises EngineError for what is not on this machine.
+        """
+        if not self.is_up:
+            prepare_weights(self._deployment, [m for m in members if m.is_ours], self._say)
+
     @asynccontextmanager
     async def running(self, member: Member) -> AsyncIterator[Endpoint]:
         """A worker's endpoint: of the fleet that is up, else of a process of this block's own.
@@ -61,7 +69,6 @@ class Host:
     async def _booted(self, member: Member) -> AsyncIterator[Member]:
         worker = Worker(member, self._folder, self._note, _PACE)
         self._workers[member.name] = worker
-        prepare_weights(self._deployment, [member], self._say)
         task = asyncio.create_task(worker.run())
         try:
             await worker.settled.wait()

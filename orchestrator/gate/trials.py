@@ -110,6 +110,7 @@ async def _try_pair(host: Host, pair: Pair, settings: Settings) -> list[Trial]:
     if any(candidate.name == baseline.name for candidate in candidates):
         settings = replace(settings, side_by_side=False)  # one port, one process at a time
     members = [baseline, *candidates]
+    host.prepare(members)
     before = [subject(member) for member in members]
     # Nobody knows what somebody else starts at the same address: such a run is never gone on with.
     asked_of = [s if m.is_ours else [s, uuid4().hex] for m, s in zip(members, before, strict=True)]

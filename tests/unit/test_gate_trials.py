@@ -1,14 +1,21 @@
 """What becomes of a certificate that shows less than its fleet asks for."""
 
+import asyncio
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from orchestrator.deployment import Deployment
+from orchestrator.errors import OrchestratorError
 from orchestrator.fleet import Fleet
+from orchestrator.gate import trials as module
 from orchestrator.gate.admission import objection
 from orchestrator.gate.evidence import SUITES
-from orchestrator.gate.trials import _certified
+from orchestrator.gate.host import Host
+from orchestrator.gate.run import Settings
+from orchestrator.gate.trials import _certified, _try_pair
+from orchestrator.gate.verdict import Rules
 from tests.unit.certified import lay_out, member, trial
 
 PARTLY = {**dict.fromkeys(SUITES, "not asked for"), "greedy": "ran"}
@@ -56,3 +63,58 @@ def test_a_fail_replaces_the_whole(deployment: Deployment) -> None:
     _certified(trial(verdict="fail", suites=PARTLY), pair, deployment, None)
     assert not admits(deployment)
     assert len(list((deployment.file.parent / "certificates").iterdir())) == 1
+
+
+class Weights:
+    """A host whose worker's weights are not there before they are made."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._text = file.read_text()
+        file.unlink()
+
+    def prepare(self, members: object) -> None:
+        self._file.write_text(self._text)
+
+
+def tried(deployment: Deployment, host: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nothing:
+        def __init__(self, *arguments: Any) -> None:
+            pass
+
+        async def run(self) -> list[Any]:
+            return []
+
+    monkeypatch.setattr(module, "Gate", Nothing)
+    made = deployment.members[0]
+    settings = Settings(Rules(), (), None, print, reports=deployment.file.parent / "reports")
+    asyncio.run(_try_pair(cast("Host", host), (made, [made]), settings))
+
+
+def test_weights_are_made_before_they_are_looked_at(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the first run on a machine would end, after all of its work, with weights that changed
+    while it ran."""
+    file = deployment.file.parent / "m.gguf"
+    tried(deployment, Weights(file), monkeypatch)
+    assert file.exists()
+
+
+def test_weights_that_change_meanwhile_are_not_certified(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Changing:
+        def prepare(self, members: object) -> None:
+            pass
+
+    file = deployment.file.parent / "m.gguf"
+    folders = module._folders
+
+    def changing(*arguments: Any) -> Any:
+        file.write_text("another")
+        return folders(*arguments)
+
+    monkeypatch.setattr(module, "_folders", changing)
+    with pytest.raises(OrchestratorError, match="weights, tokenizer changed while"):
+        tried(deployment, Changing(), monkeypatch)
