@@ -209,6 +209,7 @@ class Dispatch:
         profile, worker = (choice.upstream.profile, choice.upstream.name) if choice else ("-", "-")
         self.tally.requests[kind, profile, worker, end.status] += 1
         if choice is not None and end.end == "whole" and end.status < 300:
+            choice.pool.answered.add(worker)
             first_s = end.first_byte_s if end.is_events else None
             self.tally.of(kind, profile).see(end.seconds, first_s, end.usage)
         if order is not None and order.booking is not None:

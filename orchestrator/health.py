@@ -13,6 +13,9 @@ from orchestrator.upstream import Connections, Failure, Receiver
 LOG = logging.getLogger("draftgate.router")
 
 MOST_CHECKS_PER_S = 250
+# In a fleet too large for a check of each every time, a worker that has answered a request since is
+# passed over so many times in a row.
+MOST_PASSES = 4
 _MOST_AT_ONCE = 256  # of the first checks
 
 
@@ -111,16 +114,23 @@ class Health:
 
     async def _watch(self, name: str, wait_s: float) -> None:
         """Checks one worker for ever, and at once when it is called ready."""
-        wake = self._wake[name]
+        wake, passes = self._wake[name], 0
         while True:
             try:
                 async with asyncio.timeout(wait_s):
                     await wake.wait()
             except TimeoutError:
                 pass
-            wake.clear()
-            await self.check(self._standing.upstreams[name])
             wait_s = self._every_s()
+            is_large = wait_s > self._timeouts.health_every_s
+            passes = passes + 1 if is_large and self._may_pass(name, passes) else 0
+            wake.clear()
+            if passes == 0:
+                await self.check(self._standing.upstreams[name])
+
+    def _may_pass(self, name: str, passes: int) -> bool:
+        has_answered = self._standing.has_answered(name)
+        return has_answered and passes < MOST_PASSES and not self._wake[name].is_set()
 
     def _every_s(self) -> float:
         """Checks of thousands of workers would be most of what a router does."""

@@ -99,6 +99,7 @@ class Pool:
         self.in_flight = 0
         self.states = dict.fromkeys((u.name for u in upstreams), UNCHECKED)
         self.loads = dict.fromkeys(self.states, 0)
+        self.answered: set[str] = set()  # workers, since that was last asked
         self._bands: dict[Band, Crossover] = {}
         self._crossovers: list[Crossover] = []
         self._heirs: dict[str, Heir] = {}  # of workers that went over to another pool

@@ -38,6 +38,14 @@ class Standing:
         that may be slow: nothing is known yet that speaks for the worker."""
         return SLOW_CHECKS if self._health[name] == UNCHECKED else 1
 
+    def has_answered(self, name: str) -> bool:
+        """Whether a ready worker has answered a request, since that was last asked."""
+        pool = self._pool_of[name]
+        if name not in pool.answered:
+            return False
+        pool.answered.discard(name)
+        return pool.states[name] == READY
+
     def mark_up(self, name: str) -> None:
         self._slow[name] = 0
         self._set_health(name, READY)

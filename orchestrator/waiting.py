@@ -1,11 +1,14 @@
 """Waiting: requests for which every worker has all that it may have, until one of them is free."""
 
+import logging
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from orchestrator.fair import FairOrder
 from orchestrator.pick import Choice
+
+LOG = logging.getLogger("draftgate.router")
 
 
 class Waiter(Protocol):
@@ -72,15 +75,24 @@ class WaitingRoom:
         self._is_waking = True
         try:
             for group, order in tuple(self._groups.items()):
-                while (waiter := order.next()) is not None:
-                    choice = waiter.look()
-                    if choice is None:
-                        break
-                    order.take(self._remove(waiter).caller, waiter)
-                    waiter.go(choice)
+                while (waiter := order.next()) is not None and self._send(waiter, order):
+                    pass
                 self._tidy(group)
         finally:
             self._is_waking = False
+
+    def _send(self, waiter: Waiter, order: FairOrder[Waiter]) -> bool:
+        """Whether one went. A fault in it is not that of whoever woke the room."""
+        try:
+            choice = waiter.look()
+            if choice is None:
+                return False
+            order.take(self._remove(waiter).caller, waiter)
+            waiter.go(choice)
+        except Exception:
+            LOG.exception("a request that waited failed")
+            return False
+        return True
 
     def _remove(self, waiter: Waiter) -> Place:
         place = self._places.pop(waiter)

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from orchestrator import health as module
-from orchestrator.health import Health
+from orchestrator.health import MOST_PASSES, Health
 from orchestrator.pool import READY, UNCHECKED, Pools, Upstream
 from orchestrator.service import Timeouts
 from orchestrator.standing import SLOW_CHECKS, Standing
@@ -55,3 +55,30 @@ def test_a_worker_that_was_well_is_down_when_so_many_are_late(late: list[float])
         states.append(standing.state("plain-0"))
     assert late == [1.0] * SLOW_CHECKS
     assert states == [READY, READY, "not answering its health check"]
+
+
+def test_in_a_large_fleet_one_that_answers_is_asked_at_every_fifth_look() -> None:
+    """One that is silent, or called ready by its supervisor, is asked each time."""
+    _, standing, health = watched()
+    standing.mark_up("plain-0")
+    pool = standing.pools.find("small", "plain")
+    assert pool is not None
+
+    def looks(count: int) -> list[bool]:
+        """Whether each look would ask, as `_watch` goes on."""
+        passes, found = 0, []
+        for _ in range(count):
+            pool.answered.add("plain-0")
+            passes = passes + 1 if health._may_pass("plain-0", passes) else 0
+            found.append(passes == 0)
+        return found
+
+    assert looks(10) == [False] * MOST_PASSES + [True] + [False] * MOST_PASSES + [True]
+    assert not health._may_pass("plain-0", 0), "it has not answered since"
+    pool.answered.add("plain-0")
+    health._wake["plain-0"].set()
+    assert not health._may_pass("plain-0", 0), "its supervisor calls"
+    health._wake["plain-0"].clear()
+    pool.answered.add("plain-0")
+    standing.mark_down("plain-0", "unreachable")
+    assert not health._may_pass("plain-0", 0), "it is down"

@@ -85,6 +85,19 @@ def test_one_that_ends_at_once_lets_the_next_go() -> None:
     assert (room.count, room.has("g")) == (0, False)
 
 
+def test_a_fault_in_one_is_not_that_of_who_woke_the_room() -> None:
+    room, workers, log = WaitingRoom(10, 100), Workers(g=2), list[str]()
+    for name in "12":
+        request = Request(name, "g", workers, log)
+        assert room.join(request, place(request))
+        if name == "1":
+            request.then = lambda: 1 / 0
+    room.wake()
+    room.wake()
+    assert log == ["1", "2"]
+    assert room.count == 0
+
+
 EVENTS = st.lists(
     st.one_of(
         st.tuples(st.just("come"), st.sampled_from("gh"), st.sampled_from("abc")),
