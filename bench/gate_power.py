@@ -117,7 +117,7 @@ def plan(draws: int, arms: int = 1, noise: float = SETTINGS.noise) -> Plan:
 def combined() -> None:
     distances = (0.2, 0.1, 0.05, 0.02)
     head(
-        f"The gate's test: {len(PREFIXES)} prefixes, skewed probabilities, last look's level 0.56 %"
+        f"The gate's test: {len(PREFIXES)} prefixes, skewed probabilities, last look's level 0.7 %"
         ", with one arm repeated at 10 %",
         *("arms", "draws per arm", "places"),
         *(f"TV {distance}" for distance in distances),
