@@ -70,15 +70,23 @@ def keygen(out: Path) -> int:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="It must be signed by one of these.",
 )
+@click.option("--strict", "is_strict", is_flag=True, help="What was not checked is not met.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def verify(file: Path, fleet: Path | None, public_keys: tuple[Path, ...], as_json: bool) -> int:
+def verify(
+    file: Path,
+    fleet: Path | None,
+    public_keys: tuple[Path, ...],
+    is_strict: bool,
+    as_json: bool,
+) -> int:
     """Tell whether a certificate is intact, signed, a pass, and still about what runs.
 
     Every condition that is not met is told at once, and what was not checked. The signature is
     checked with --public-key and the fleet's gate.public_keys, what runs with --fleet.
 
     Exit code 0: nothing speaks against it. 2: the file cannot be read as one. 3: a condition is not
-    met, or its verdict is fail. 4: nothing is wrong but that its verdict is inconclusive.
+    met, or its verdict is fail. 4: nothing is wrong but that its verdict is inconclusive, or, with
+    --strict, that something was not checked.
     """
     certificate = read_certificate(file)
     deployment = read_deployment(fleet, str(fleet)) if fleet else None
@@ -90,7 +98,7 @@ def verify(file: Path, fleet: Path | None, public_keys: tuple[Path, ...], as_jso
         for line in _lines(found, keys):
             click.echo(printable(line))
     if found.is_valid:
-        return 0
+        return InconclusiveError.exit_code if is_strict and found.unchecked else 0
     return InconclusiveError.exit_code if found.is_short else GateFailedError.exit_code
 
 

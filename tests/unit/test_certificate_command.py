@@ -142,6 +142,18 @@ def test_what_was_not_checked_is_told(run: Run, tmp_path: Path) -> None:
     assert out.startswith(f"{path}: valid\n")
 
 
+def test_with_strict_what_was_not_checked_is_inconclusive(run: Run, tmp_path: Path) -> None:
+    """So that a pipeline that forgets the key or the fleet does not go on."""
+    write_keys(tmp_path / "gate")
+    path = made(tmp_path, "gate")
+    everything = ("--public-key", "gate.pub", "--fleet", "fleet.yaml")
+    for given, code in (((), 4), (everything[:2], 4), (everything[2:], 4), (everything, 0)):
+        assert run("verify", path, "--strict", *given)[0] == code
+        assert run("verify", path, *given)[0] == 0
+    edit(path, verdict="fail")
+    assert run("verify", path, "--strict", *everything)[0] == 3
+
+
 def test_what_is_not_on_this_machine_is_not_checked(run: Run, tmp_path: Path) -> None:
     path = made(tmp_path)
     fleet = FLEET.replace("port: 8502", "url: 'http://10.0.0.7:8502'")
