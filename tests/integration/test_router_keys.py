@@ -62,6 +62,8 @@ def test_a_key_is_asked_for_and_goes_no_further(
                 assert reply.headers["www-authenticate"] == "Bearer"
             for path in ("/v1/models", "/v1/models/small", "/nothing"):
                 assert (await call(router.port, path)).status == 401
+            error = (await call(router.port, "/v1/messages", ask())).json()
+            assert (error["type"], error["error"]["type"]) == ("error", "authentication_error")
             assert (await call(router.port, "/health")).status == 200
             assert (await call(router.port, CHAT, ask(), **bearer(ALICE))).status == 200
             assert (await call(router.port, CHAT, ask(), x_api_key=BOB)).status == 200
