@@ -5,6 +5,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -103,7 +104,8 @@ def test_request_streams_through_the_router(fleet: TestFleet) -> None:
     try:
         admin = fleet.file.read_text().split('admin: "')[1].split('"')[0]
         until(lambda: _are_ready(f"http://{admin}/status", "plain-0", "ngram-0"), "both are ready")
-        body = {"model": "tiny", "prompt": PROMPTS[3], "max_tokens": 24, "stream": True}
+        body: dict[str, Any] = {"model": "tiny", "prompt": PROMPTS[3], "max_tokens": 24}
+        body |= {"stream": True, "temperature": 0}
         url = f"http://{listen}/v1/completions"
         with httpx.stream("POST", url, json=body, timeout=60) as answer:
             events = [line for line in answer.iter_lines() if line.startswith("data: ")]
@@ -113,9 +115,14 @@ def test_request_streams_through_the_router(fleet: TestFleet) -> None:
         assert answer.headers["x-draftgate-worker"] == "ngram-0"
         assert len(events) > 2
         assert events[-1] == "data: [DONE]"
-        biased = httpx.post(url, json=body | {"stream": False, "min_p": 0.1, "temperature": 1})
-        assert biased.status_code == 200
-        assert biased.headers["x-draftgate-worker"] == "plain-0", "min_p is refused while drafting"
+        for field, value, why in (
+            ("min_p", 0.1, "min_p"),  # which the engine refuses while it drafts
+            ("temperature", 1, "does not show that drawn tokens are plain's"),  # SUITES
+        ):
+            other = httpx.post(url, json=body | {"stream": False, field: value})
+            assert other.status_code == 200
+            assert other.headers["x-draftgate-worker"] == "plain-0"
+            assert why in other.headers["x-draftgate-reason"]
     finally:
         server.terminate()
         server.wait(30)
