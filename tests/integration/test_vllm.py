@@ -117,7 +117,7 @@ def test_request_streams_through_the_router(fleet: TestFleet) -> None:
         assert events[-1] == "data: [DONE]"
         for field, value, why in (
             ("min_p", 0.1, "min_p"),  # which the engine refuses while it drafts
-            ("temperature", 1, "does not show that drawn tokens are plain's"),  # SUITES
+            ("temperature", 1, "did not show that drawn tokens are plain's"),  # SUITES
         ):
             other = httpx.post(url, json=body | {"stream": False, field: value})
             assert other.status_code == 200
