@@ -266,7 +266,9 @@ class ClientConnection(asyncio.Protocol):
             self._give_up_later()
         elif self._is_closing or self._is_write_paused:
             self._transport.abort()
-        elif self._phase == "idle" or (self._is_new and self._service.is_stopping):
+        elif self._is_new and self._service.is_stopping:
+            self._transport.abort()  # TLS would wait for the other side's goodbye
+        elif self._phase == "idle":
             self._transport.close()
         else:
             self._reader.refuse(Refusal(408, "the request took too long to arrive"))

@@ -304,8 +304,8 @@ def test_stopping_does_not_wait_for_the_goodbyes_of_idle_clients(
             client = await asyncio.to_thread(_connected, router.port, trusting(authority))
             began = time.monotonic()
             router.stop()
-        assert time.monotonic() - began < 2  # the grace is 30 s
         client.close()
+        assert time.monotonic() - began < 5  # goodbyes have 10 s, and the grace is 30 s
 
     run(scenario)
 
